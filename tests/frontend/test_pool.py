@@ -131,6 +131,25 @@ def test_any_window_thoroughly(size: tuple[int, ...], seed: int) -> None:
     sweep(size, 100, seed)
 
 
+def test_volumes_are_pooled_first_along_the_axis_that_leaves_less() -> None:
+    x = noise(1, 2, 9, 4, 7)
+    windows = [([8, 1, 5], [8, 2, 1]), ([2, 3, 5], [1, 3, 4]), ([5, 2, 2], [4, 1, 1])]
+    chosen = [
+        (operator, {"kernel_shape": kernel, "strides": strides, "pads": [1, 0, 1, 1, 0, 0]})
+        for kernel, strides in windows
+        for operator in ("MaxPool", "AveragePool", "LpPool")
+    ]
+    names = [f"y{i}" for i in range(len(chosen))]
+    nodes = [
+        helper.make_node(operator, ["x"], [name], name, **attributes)
+        for name, (operator, attributes) in zip(names, chosen, strict=True)
+    ]
+    model = make_model(nodes, {"x": x.shape}, names, opset=22)
+    expected = run_reference(model, {"x": x})
+    for actual, wanted in zip(run(model, {"x": x}, whole_build), expected, strict=True):
+        np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("rank", SIZES)
 def test_the_definition_is_that_of_onnxruntime(rank: int) -> None:
     """But for SAME paddings with dilation, or with windows that are shorter than their stride.

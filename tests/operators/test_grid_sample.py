@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.operators.harness import HOST, assert_close, normal, onnx_node, run
-from tvmconv.operators.grid_sample import plane_samples
+from tests.kernels import alternating_machines
+from tests.operators.harness import HOST, MACHINES, assert_close, normal, onnx_node, run
+from tvmconv.operators.grid_sample import plane_samples, row_samples
+from tvmconv.tir.annotations import TRANSPOSE_LANES
 
 
 @pytest.mark.parametrize("align", [0, 1])
@@ -27,6 +29,35 @@ def test_agrees_with_onnxruntime(mode, padding, align):
         machine=HOST,
     )
     assert_close(y.reshape(expected.shape), expected, 1e-5)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border"])
+@alternating_machines(
+    "mode, channels, points",
+    [("nearest", 22, 37), ("bilinear", 4, 16), ("nearest", 7, 1030), ("bilinear", 33, 600)],
+    MACHINES,
+)
+def test_neighboring_channels_agree_with_onnxruntime(mode, channels, points, padding, machine):
+    x = normal(2, channels, 9, 11)
+    x[0, :, 2, 3] = np.inf
+    grid = np.random.default_rng(1).uniform(-1.4, 1.4, (2, points, 1, 2)).astype(np.float32)
+    expected = onnx_node("GridSample", [x, grid], opset=16, mode=mode, padding_mode=padding)
+    y = run(
+        lambda data, where: row_samples(
+            data,
+            where,
+            (9, 11),
+            mode,
+            border=padding == "border",
+            align_corners=False,
+            lanes=machine.lanes,
+            transposed=TRANSPOSE_LANES,
+        ),
+        np.ascontiguousarray(x.reshape(2, channels, 99).transpose(0, 2, 1)),
+        np.ascontiguousarray(grid.reshape(2, points, 2).transpose(0, 2, 1)),
+        machine=machine,
+    )
+    np.testing.assert_allclose(y.reshape(expected.shape), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_of_two_nearest_elements_that_with_the_even_index():

@@ -18,10 +18,13 @@ from tests.operators.harness import (
     onnx_node,
     run,
 )
+from tvmconv.graph.emit.plain_moves import row_transposition
 from tvmconv.operators.lrn import lrn, lrn_blocked
 from tvmconv.operators.moments import row_moments
+from tvmconv.operators.moments_short_rows import short_row_moments
 from tvmconv.operators.softmax import log_softmax, softmax
 from tvmconv.operators.softmax_rows import softmax_rows
+from tvmconv.operators.softmax_short_rows import softmax_short_rows
 
 CASES = [((2, 1000), 1), ((3, 1001), 1), ((1, 5), 1), ((2, 19, 7, 9), 1), ((2, 19, 7, 9), 2)]
 
@@ -64,6 +67,48 @@ def test_softmax_of_rows(shape, logarithm, machine):
         np.testing.assert_allclose(y, expected, rtol=3e-7, atol=1e-6)
     else:
         np.testing.assert_allclose(y, np.exp(expected), rtol=3e-6, atol=1e-37)
+
+
+# rows of two and three, of pieces that overlap, of columns; groups that overlap
+@pytest.mark.parametrize("logarithm", [False, True])
+@alternating_machines(
+    "shape", [(37, 3, 1), (35, 5, 1), (16, 2, 1), (21, 8, 2), (40, 7, 3), (17, 1, 5)], MACHINES
+)
+def test_softmax_of_short_rows_and_few_columns(shape, logarithm, machine):
+    x = normal(*shape) * 4
+    x[0, ::3] = -np.inf if shape[1] > 1 else 1.0
+    x[1] += 3e4
+    x[2, 0, 0] = np.nan
+    flat = x.reshape(shape[0], -1)
+    mark = row_transposition(flat.shape[1])
+    y = run(
+        lambda t: softmax_short_rows(t, shape[2], machine.lanes, logarithm, mark),
+        flat,
+        machine=machine,
+    )
+    wide = x.astype(np.float64) - x.max(axis=1, keepdims=True)
+    expected = wide - np.log(np.exp(wide).sum(axis=1, keepdims=True))
+    if logarithm:
+        np.testing.assert_allclose(y.reshape(shape), expected, rtol=3e-7, atol=1e-6)
+    else:
+        np.testing.assert_allclose(y.reshape(shape), np.exp(expected), rtol=3e-6, atol=1e-37)
+
+
+@alternating_machines("shape", [(37, 2), (35, 3), (16, 5), (40, 11), (50, 16)], MACHINES)
+def test_moments_of_short_rows(shape, machine):
+    x = normal(*shape)
+    x[1] += 1e4
+    mark = row_transposition(shape[1])
+    x[2], x[3, 0], x[4, 1] = 7.0, np.nan, np.inf
+    built = Built(lambda t: short_row_moments(t, 1e-5, machine.lanes, mark), [x], machine)
+    wide = x.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        expected = wide.mean(axis=1), 1 / np.sqrt(wide.var(axis=1) + 1e-5)
+    assert np.isnan(built()[0][3])
+    assert np.isnan(built()[1][3:5]).all()
+    for actual, wanted in zip(built(), expected, strict=True):
+        rows = np.isfinite(wanted)
+        np.testing.assert_allclose(actual[rows], wanted[rows], rtol=2e-6, atol=1e-6)
 
 
 def test_softmax_of_rows_without_numbers():

@@ -123,8 +123,25 @@ def test_few_of_short_and_long_rows(size, k):
     check(np.round(normal(3, size) * 9), k, 1, k != 5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "int64"])
+@pytest.mark.parametrize("size", [98, 127, 500, 5000])
+def test_few_of_rows_whose_best_elements_are_neighbors_or_in_one_part(size, dtype):
+    """A key that enough elements reach is low where one part has all of the best, or all tie."""
+    x = (normal(5, size) * 20).astype(dtype)
+    x[1, ::32] = 100
+    x[2, 30:60] = 90
+    x[3] = 3
+    x[3, size // 2] = 4
+    if dtype.startswith("float"):
+        x[4, ::2], x[4, 1::4] = np.nan, -0.0
+        x[0, 5], x[0, 77] = np.inf, -np.inf
+    for k in (2, 16, 30):
+        check(x, k, 1, True)
+        check(x, k, 1, False)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "float64"])
-@pytest.mark.parametrize("k", [3, 40])
+@pytest.mark.parametrize("k", [3, 10, 40])
 def test_rows_of_the_lowest_element(dtype, k):
     """Every element ties with what the rows are filled up with."""
     x = np.full((2, 150), np.finfo(dtype).min if dtype == "float64" else np.iinfo(dtype).min, dtype)

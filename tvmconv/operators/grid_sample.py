@@ -5,11 +5,14 @@ Places and weights of a block of points are computed once for all channels.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from operator import add
 from typing import Any
 
 from tvmconv.operators.pool import tree
-from tvmconv.operators.vector_loops import blocks, scratch, shared
+from tvmconv.operators.row_vectors import side_by_side
+from tvmconv.operators.vector_loops import blocks, pieces, scratch, shared
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 from tvmconv.tvm_api.types import Tensor
@@ -19,6 +22,8 @@ _POINTS = 512
 _TAPS = {"nearest": 1, "bilinear": 4}
 # channels that share the loads of places and weights
 _CHANNELS = 4
+# channels that are transposed at a time: a 128-bit lane of a vector
+_PIECE = 4
 
 
 def plane_samples(
@@ -40,62 +45,160 @@ def plane_samples(
     outer edges.
     """
     batch, channels = (int(extent) for extent in data.shape[:2])
-    taps, neighbor = _TAPS[method], _nearest if method == "nearest" else _neighbor
-    points = int(grid.shape[2])
-    block = min(points, _POINTS)
-    parts = -(-points // block)
 
-    def place(coordinate: Any, extent: int) -> Any:
-        if align_corners:
-            value: Any = (coordinate + 1.0) * ((extent - 1) / 2)
-        else:
-            value = ((coordinate + 1.0) * float(extent) - 1.0) * 0.5
-        return tirx.min(tirx.max(value, 0.0), float(extent - 1)) if border else value
+    def sample(source: Any, result: Any, points: _Points) -> None:
+        def each(start: Any, together: int) -> None:
+            with T.serial(0, points.count) as point:
+                for channel in range(together):
+                    place = points.image, start + channel
+                    element = partial(_element, source, place)
+                    result[(*place, points.first + point)] = points.sample(element, point)
+
+        blocks(channels, _CHANNELS, each)
+
+    return _samples(data, grid, (batch, channels), sample, size, method, border, align_corners)
+
+
+def row_samples(
+    data: Tensor,
+    grid: Tensor,
+    size: tuple[int, int],
+    method: str,
+    *,
+    border: bool,
+    align_corners: bool,
+    lanes: int,
+    transposed: str,
+) -> Tensor:
+    """As :func:`plane_samples`, of images whose channels are neighbors: ``(N, H * W, C)``.
+
+    A vector has several channels of a point. The samples of ``lanes`` points are transposed in the
+    nearest cache. There are at least ``lanes`` points. ``transposed`` is the annotation of loops
+    that copy squares in registers.
+    """
+    batch, channels = int(data.shape[0]), int(data.shape[2])
+
+    def sample(source: Any, result: Any, points: _Points) -> None:
+        stage = scratch(lanes * lanes, "float32")
+
+        def group(channel: Any, width: int, begin: Any) -> None:
+            with T.serial(0, lanes) as point, side_by_side(width) as lane:
+                value = points.sample(
+                    lambda spot: source[points.image, spot, channel + lane], begin + point
+                )
+                stage[point * width + lane] = value
+
+            def write(first: Any, count: int) -> None:
+                line = T.serial(0, lanes, annotations={transposed: 1})
+                with line as point, side_by_side(count) as place:
+                    value = stage[point * width + first + place]
+                    target = points.image, channel + first + place
+                    result[(*target, points.first + begin + point)] = value
+
+            pieces(width, _PIECE, write)
+
+        def few(channel: Any, width: int) -> None:
+            # few channels at a time: results of many are in as many pages
+            pieces(points.length, lanes, lambda begin, _: group(channel, width, begin))
+
+        pieces(channels, lanes, few)
+
+    shape = batch, channels
+    return _samples(data, grid, shape, sample, size, method, border, align_corners, whole=True)
+
+
+def _samples(
+    data: Tensor,
+    grid: Tensor,
+    shape: tuple[int, int],
+    sample: Callable[[Any, Any, _Points], None],
+    size: tuple[int, int],
+    method: str,
+    border: bool,
+    align_corners: bool,
+    *,
+    whole: bool = False,
+) -> Tensor:
+    """The function whose loops ``sample`` writes for each block of points.
+
+    With ``whole``, the last block is as long as the others, and overlaps the one before it.
+    """
+    points = int(grid.shape[2])
+    parts = -(-points // _POINTS)
 
     def write(ins: Any, outs: Any) -> Any:
         source, where, result = (T.buffer_proxy(buffer) for buffer in (*ins, *outs))
-        units = batch * parts
-
         with IRBuilder() as builder:
-            with shared(units) as unit:
-                image, first = unit // parts, unit % parts * block
-                count = tirx.min(block, points - first)
-                spots = scratch(taps * block, "int32")
-                weights = scratch(taps * block, "float32") if taps > 1 else None
-                with T.serial(0, count) as point:
-                    x, y = (
-                        place(where[image, axis, first + point], size[1 - axis])
-                        for axis in range(2)
-                    )
-                    for tap in range(taps):
-                        column, across = neighbor(x, tap % 2, size[1])
-                        row, down = neighbor(y, tap // 2, size[0])
-                        inside = tirx.all(column >= 0, column < size[1], row >= 0, row < size[0])
-                        spot = tirx.Select(inside, row * size[1] + column, -1)
-                        spots[tap * block + point] = spot
-                        if weights is not None:
-                            weights[tap * block + point] = across * down
-
-                def sample(start: Any, together: int) -> None:
-                    with T.serial(0, count) as point:
-                        for channel in range(together):
-                            values = []
-                            for tap in range(taps):
-                                spot = spots[tap * block + point]
-                                value = source[image, start + channel, tirx.max(spot, 0)]
-                                value = tirx.Select(spot >= 0, value, tirx.const(0.0, "float32"))
-                                if weights is not None:
-                                    value = value * weights[tap * block + point]
-                                values.append(value)
-                            total = tree(values, add)
-                            result[image, start + channel, first + point] = total
-
-                blocks(channels, _CHANNELS, sample)
+            with shared(shape[0] * parts) as unit:
+                block = _Points(method, min(points, _POINTS))
+                block.image, first = unit // parts, unit % parts * block.length
+                if whole:
+                    block.first, block.count = tirx.min(first, points - block.length), block.length
+                else:
+                    block.first, block.count = first, tirx.min(block.length, points - first)
+                block.place(where, size, border, align_corners)
+                sample(source, result, block)
             return builder.get()
 
-    shape = (batch, channels, points)
-    found: Any = te.extern([shape], [data, grid], write, dtype=["float32"], name="plane_samples")
+    found: Any = te.extern(
+        [(*shape, points)], [data, grid], write, dtype=["float32"], name="plane_samples"
+    )
     return found
+
+
+class _Points:
+    """Places and weights of a block of points."""
+
+    image: Any
+    first: Any
+    count: Any
+
+    def __init__(self, method: str, length: int) -> None:
+        self.length, self._taps = length, _TAPS[method]
+        self._neighbor = _nearest if method == "nearest" else _neighbor
+
+    def place(self, where: Any, size: tuple[int, int], border: bool, align_corners: bool) -> None:
+        """Compute all places, -1 outside of the image, and the weights of several taps."""
+        taps, length = self._taps, self.length
+        spots = scratch(taps * length, "int32")
+        weights = scratch(taps * length, "float32") if taps > 1 else None
+
+        def position(coordinate: Any, extent: int) -> Any:
+            if align_corners:
+                value: Any = (coordinate + 1.0) * ((extent - 1) / 2)
+            else:
+                value = ((coordinate + 1.0) * float(extent) - 1.0) * 0.5
+            return tirx.min(tirx.max(value, 0.0), float(extent - 1)) if border else value
+
+        with T.serial(0, self.count) as point:
+            x, y = (
+                position(where[self.image, axis, self.first + point], size[1 - axis])
+                for axis in range(2)
+            )
+            for tap in range(taps):
+                column, across = self._neighbor(x, tap % 2, size[1])
+                row, down = self._neighbor(y, tap // 2, size[0])
+                inside = tirx.all(column >= 0, column < size[1], row >= 0, row < size[0])
+                spots[tap * length + point] = tirx.Select(inside, row * size[1] + column, -1)
+                if weights is not None:
+                    weights[tap * length + point] = across * down
+        self._spots, self._weights = spots, weights
+
+    def sample(self, element: Callable[[Any], Any], point: Any) -> Any:
+        """The value at a point; ``element`` gives the image's value at a place."""
+        values = []
+        for tap in range(self._taps):
+            spot = self._spots[tap * self.length + point]
+            value = element(tirx.max(spot, 0))
+            value = tirx.Select(spot >= 0, value, tirx.const(0.0, "float32"))
+            if self._weights is not None:
+                value = value * self._weights[tap * self.length + point]
+            values.append(value)
+        return tree(values, add)
+
+
+def _element(source: Any, place: tuple[Any, Any], spot: Any) -> Any:
+    return source[(*place, spot)]
 
 
 def _neighbor(value: Any, side: int, extent: int) -> tuple[Any, Any]:

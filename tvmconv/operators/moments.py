@@ -17,7 +17,7 @@ from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
 
-def _inverse(total: Expr, count: int, epsilon: float) -> Expr:
+def inverse_deviation(total: Expr, count: int, epsilon: float) -> Expr:
     """1 / sqrt(total / count + epsilon)."""
     return _root(total * tirx.const(1.0 / count, "float32"), epsilon)
 
@@ -39,7 +39,9 @@ def row_moments(data: Tensor, epsilon: float) -> list[Tensor]:
         # a single value is its mean, and infinity and NaN become NaN in the distance from it
         mean = te.compute((rows,), lambda r: data[r, 0], name="mean")
         inverse = te.compute(
-            (rows,), lambda r: _inverse(tirx.const(0.0, "float32"), 1, epsilon), name="inverse"
+            (rows,),
+            lambda r: inverse_deviation(tirx.const(0.0, "float32"), 1, epsilon),
+            name="inverse",
         )
         return [mean, inverse]
     k, j = te.reduce_axis((0, count), "k"), te.reduce_axis((0, count), "j")
@@ -49,7 +51,9 @@ def row_moments(data: Tensor, epsilon: float) -> list[Tensor]:
     squares = te.compute(
         (rows,), lambda r: te.sum(_square(data[r, j] - mean[r]), axis=j), name="squares"
     )
-    inverse = te.compute((rows,), lambda r: _inverse(squares[r], count, epsilon), name="inverse")
+    inverse = te.compute(
+        (rows,), lambda r: inverse_deviation(squares[r], count, epsilon), name="inverse"
+    )
     return [mean, inverse]
 
 
@@ -89,7 +93,9 @@ def channel_moments(data: Tensor, channels: int, epsilon: float) -> list[Tensor]
         "squares", lambda n, b, h, w, c: _square(data[n, b, h, w, c] - mean[n, 0, h, w, 0])
     )
     inverse = te.compute(
-        shape, lambda n, b, h, w, c: _inverse(squares[n, h, w], channels, epsilon), name="inverse"
+        shape,
+        lambda n, b, h, w, c: inverse_deviation(squares[n, h, w], channels, epsilon),
+        name="inverse",
     )
     return [mean, inverse]
 
@@ -135,7 +141,9 @@ def group_moments(data: Tensor, channels: int, groups: int, epsilon: float) -> l
     squares = pooled(
         "squares", lambda n, b, h, w, c: _square(data[n, b, h, w, c] - mean[n, b, 0, 0, c])
     )
-    inverse = te.compute(shape, lambda *i: _inverse(squares[i], count, epsilon), name="inverse")
+    inverse = te.compute(
+        shape, lambda *i: inverse_deviation(squares[i], count, epsilon), name="inverse"
+    )
     return [mean, inverse]
 
 

@@ -49,7 +49,7 @@ class Selection:
             self._places[place] = place
         if self._size <= _RANKED:
             # ranking all costs less than a selection before the ranks
-            return self._ranked(self._size)
+            return self._ranked(self._size, self._size)
         self._count[0] = _int(self._room)
         if self._room < self._size:
             self._select()
@@ -57,7 +57,7 @@ class Selection:
         if self._size > self._k:
             with T.If(self._count[0] > self._k), T.Then():
                 self._select()
-        return self._ranked(self._k) if self._k <= _RANKED else self._sorted()
+        return self._ranked(self._k, self._k) if self._k <= _RANKED else self._sorted()
 
     def _collect(self) -> None:
         """Go through the rest of the row; select whenever the collection is full."""
@@ -126,10 +126,10 @@ class Selection:
                 parts[lane] = parts[lane] + parts[width + lane]
         return parts[0]
 
-    def _ranked(self, entries: int) -> Any:
-        """Each entry's rank is how many are better, or equal and before it."""
-        width = 1 << (entries - 1).bit_length()
-        ranks, kept = registers(width, "int32"), scratch(entries, "int32")
+    def _ranked(self, entries: Any, most: int) -> Any:
+        """Each entry's rank is how many are better, or equal and before it; ``most`` entries."""
+        width = 1 << (most - 1).bit_length()
+        ranks, kept = registers(width, "int32"), scratch(most, "int32")
         with side_by_side(width) as lane:
             ranks[lane] = _int(0)
         with T.serial(0, entries) as other, side_by_side(width) as lane:

@@ -8,7 +8,6 @@ from typing import Any
 from tvmconv.operators import math
 from tvmconv.operators.negative_exp import exp_of_negative
 from tvmconv.operators.row_vectors import RowVectors, registers, side_by_side
-from tvmconv.operators.softmax_short_rows import are_short, softmax_short_rows
 from tvmconv.operators.vector_loops import tasks
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import T
@@ -22,12 +21,9 @@ def softmax_rows(data: Tensor, lanes: int, logarithm: bool) -> Tensor:
     """Softmax of each row of FP32 ``(rows, size)``, or its logarithm.
 
     Three passes over each row follow each other: maximum, exponentials with their sum, scaling. The
-    logarithms of the sums of several short rows are one vector. A vector has ``lanes`` elements;
-    rows that are shorter are normalized several at a time.
+    logarithms of the sums of several short rows are one vector. A vector has ``lanes`` elements.
     """
     rows, size = (int(d) for d in data.shape)
-    if are_short(rows, size, lanes):
-        return softmax_short_rows(data, lanes, logarithm)
     group = lanes if logarithm and size * lanes <= _GROUPED and rows >= lanes else 1
 
     def write(ins: Any, outs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm along rows that are shorter than a vector."""
+"""Softmax and its logarithm along short rows or few columns, by vectors of one element of each."""
 
 from __future__ import annotations
 
@@ -6,77 +6,82 @@ from typing import Any
 
 from tvmconv.operators import math
 from tvmconv.operators.negative_exp import exp_of_negative
+from tvmconv.operators.row_groups import RowGroups, are_short
 from tvmconv.operators.row_vectors import registers, side_by_side
-from tvmconv.operators.vector_loops import scratch, tasks
+from tvmconv.operators.vector_loops import tasks
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import T
 from tvmconv.tvm_api.types import Tensor
 
-
-def are_short(rows: int, size: int, lanes: int) -> bool:
-    """Whether vectors of ``lanes`` rows cost less than a vector or more for each row."""
-    return rows >= lanes and 4 * size <= 3 * lanes
+# elements of a group that stay in L1
+_GROUP = 4096
 
 
-def softmax_short_rows(data: Tensor, lanes: int, logarithm: bool) -> Tensor:
-    """Softmax of each row of FP32 ``(rows, size)``, or its logarithm, ``lanes`` rows at a time.
+def are_few_columns(outer: int, size: int, columns: int, lanes: int) -> bool:
+    """Whether vectors over ``outer`` cost less than vectors of columns that are mostly empty."""
+    if columns == 1:
+        return are_short(outer, size, lanes)
+    return outer >= lanes and 2 * columns < lanes and size * columns * lanes <= _GROUP
 
-    The rows are transposed in the nearest cache: a vector has one element of each row. There are at
-    least ``lanes`` rows. The last group overlaps the one before it.
+
+def softmax_short_rows(
+    data: Tensor, columns: int, lanes: int, logarithm: bool, transposed: str
+) -> Tensor:
+    """Softmax of FP32 ``(outer, size * columns)`` along the size, or its logarithm.
+
+    ``lanes`` of the outer elements are normalized at a time. They are transposed in the nearest
+    cache: a vector has one element of each. There are at least ``lanes``.
+    ``transposed`` is as in :class:`tvmconv.operators.row_groups.RowGroups`.
     """
-    rows, size = (int(d) for d in data.shape)
+    outer, length = (int(d) for d in data.shape)
 
     def write(ins: Any, outs: Any) -> Any:
         source, target = T.buffer_proxy(ins[0]), T.buffer_proxy(outs[0])
-        group = _Group(size, lanes)
+        groups = RowGroups(outer, length, lanes, transposed)
 
         def unit(number: Any) -> None:
-            first = tirx.min(number * lanes, rows - lanes)
-            with T.serial(0, lanes) as row, T.serial(0, size) as place:
-                group.elements[place * lanes + row] = source[first + row, place]
-            group.normalize(logarithm)
-            with T.serial(0, lanes) as row, T.serial(0, size) as place:
-                target[first + row, place] = group.elements[place * lanes + row]
+            first = groups.first(number)
+            groups.load(source, first)
+            with T.serial(0, columns) as column:
+                _normalize(groups.elements, column, columns, (length // columns, lanes), logarithm)
+            groups.store(target, first)
 
-        return tasks(-(-rows // lanes), lanes * size, group.allocate, unit)
+        return tasks(groups.count, groups.work, groups.allocate, unit)
 
     result: Any = te.extern(
-        [(rows, size)], [data], write, dtype=["float32"], name="softmax_short_rows"
+        [(outer, length)], [data], write, dtype=["float32"], name="softmax_short_rows"
     )
     return result
 
 
-class _Group:
-    """A group of rows: ``elements`` has the first element of each, then the second of each."""
+def _normalize(
+    elements: Any, column: Any, columns: int, shape: tuple[int, int], logarithm: bool
+) -> None:
+    """Replace the elements of a column by the results: ``shape`` is its size and the lanes."""
+    size, lanes = shape
+    peak, total = registers(lanes), registers(lanes)
 
-    elements: Any
+    def each() -> Any:
+        return T.serial(0, size)
 
-    def __init__(self, size: int, lanes: int) -> None:
-        self._size, self._lanes = size, lanes
+    def place(step: Any, lane: Any) -> Any:
+        return (step * columns + column) * lanes + lane
 
-    def allocate(self) -> None:
-        """Make the buffer of the elements."""
-        self.elements = scratch(self._size * self._lanes, "float32")
-
-    def normalize(self, logarithm: bool) -> None:
-        """Replace the elements by the results."""
-        lanes, elements = self._lanes, self.elements
-        peak, total = registers(lanes), registers(lanes)
-        for first in range(0, self._size * lanes, lanes):
-            with side_by_side(lanes) as lane:
-                value = elements[first + lane]
-                peak[lane] = tirx.max(peak[lane], value) if first else value
-        for first in range(0, self._size * lanes, lanes):
-            with side_by_side(lanes) as lane:
-                value = elements[first + lane] - peak[lane]
-                elements[first + lane] = value if logarithm else exp_of_negative(value)
-                power = elements[first + lane]
-                power = exp_of_negative(power) if logarithm else power
-                total[lane] = total[lane] + power if first else power
+    with side_by_side(lanes) as lane:
+        peak[lane] = elements[place(0, lane)]
+        total[lane] = math.constant(0.0)
+    with each() as step, side_by_side(lanes) as lane:
+        peak[lane] = tirx.max(peak[lane], elements[place(step, lane)])
+    with each() as step:
         with side_by_side(lanes) as lane:
-            sums = total[lane]
-            total[lane] = math.log(sums) if logarithm else math.constant(1.0) / sums
-        for first in range(0, self._size * lanes, lanes):
-            with side_by_side(lanes) as lane:
-                value, factor = elements[first + lane], total[lane]
-                elements[first + lane] = value - factor if logarithm else value * factor
+            value = elements[place(step, lane)] - peak[lane]
+            elements[place(step, lane)] = value if logarithm else exp_of_negative(value)
+        with side_by_side(lanes) as lane:
+            power = elements[place(step, lane)]
+            total[lane] = total[lane] + (exp_of_negative(power) if logarithm else power)
+    with side_by_side(lanes) as lane:
+        sums = total[lane]
+        total[lane] = math.log(sums) if logarithm else math.constant(1.0) / sums
+    with each() as step, side_by_side(lanes) as lane:
+        value, factor = elements[place(step, lane)], total[lane]
+        elements[place(step, lane)] = value - factor if logarithm else value * factor

@@ -1,8 +1,9 @@
 """The largest or smallest elements in order.
 
-One element is found by two reductions. If ``k`` is small, a row is read once, and elements that
-come before the last of the ``k`` best so far are inserted. The first elements of a short row are
-ranked. For other ``k``, the best are selected by their keys, and sorted.
+One element is found by two reductions. If ``k`` is small, elements of a long row that come before
+the last of the ``k`` best so far are inserted. The best of its first elements, or of a short row,
+are selected before: by ranks, or :mod:`tvmconv.operators.few_best`. For other ``k``, the best are
+selected by their keys, and sorted.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from math import prod
 from typing import Any
 
 from tvmconv.operators.entries import is_wide, key_bits, key_of, number_entry, position_of
+from tvmconv.operators.few_best import LONGEST, FewBest, are_few
 from tvmconv.operators.registers import LANES
 from tvmconv.operators.row_vectors import RowVectors
 from tvmconv.operators.selection import Selection
@@ -26,8 +28,10 @@ _INSERTED = 16
 _RANKED, _SEVERAL = 2, 4
 # Longest row that is read twice for one element.
 _TWICE = 2048
-# Longest row whose first elements are ranked: in longer ones they are few.
-_START = 96
+# Elements whose best are selected before others are inserted.
+_FIRST = 2048
+# Longest row into which very few elements are inserted as fast as they are selected.
+_SHORT = 192
 # Elements that are tested together: most blocks of a long row have none that counts.
 _BLOCK = 64
 
@@ -70,11 +74,14 @@ def top_k(
                 inserts = k <= _INSERTED and not is_wide(dtype)
                 if k == 1 and size <= _TWICE:
                     position_at = _best(key, size, kind)
-                elif inserts and (k < _SEVERAL or size > _START):
+                elif inserts and (k == 1 or (k < _SEVERAL and size <= _SHORT)):
                     position_at = _inserted(element, size, k, dtype, largest)
                 else:
-                    first = min(size, max(k, _RANKED * lanes)) if inserts else size
-                    position_at = Selection(key, first, k, kind, bits).ordered().__getitem__
+                    few, first = are_few(size, k), size
+                    if inserts:
+                        first = min(size, _FIRST if few else max(k, _RANKED * lanes))
+                    form = FewBest if few and first <= LONGEST else Selection
+                    position_at = form(key, first, k, kind, bits).ordered().__getitem__
                     if first < size:
                         best = first, position_at
                         position_at = _inserted(element, size, k, dtype, largest, best)

@@ -17,6 +17,7 @@ from tvmconv.graph.emit.moves import picked, rows_of_blocks
 from tvmconv.graph.emit.operators import average, depth_pool
 from tvmconv.graph.emit.plain_moves import (
     depth_to_space_plain,
+    row_transposition,
     rows_of_columns,
     shuffle_plain,
     transposes_rows,
@@ -50,7 +51,7 @@ from tvmconv.operators.remainder import remainder
 from tvmconv.operators.scan import running_total
 from tvmconv.operators.softmax import log_softmax, softmax
 from tvmconv.operators.softmax_rows import softmax_rows
-from tvmconv.operators.softmax_short_rows import are_short
+from tvmconv.operators.softmax_short_rows import are_few_columns, softmax_short_rows
 from tvmconv.tvm_api import relax, topi
 from tvmconv.tvm_api.types import RelaxExpr, Tensor
 
@@ -151,16 +152,25 @@ def _softmax(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
     axis = node.attrs["axis"] % len(shape)
     outer, size, columns = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
     fixed = machine.runs_along_axes and not processor(machine).vector.scalable
-    if fixed and columns <= _FEW_COLUMNS:
-        cpu = processor(machine)
-        by_rows = columns == 1 and (size > _SHORT_ROW or are_short(outer, size, cpu.lanes))
-        if by_rows or size > _LONG_ROW:
-            loops = partial(softmax_rows, lanes=cpu.lanes, logarithm=logarithm)
-            view = rows_of_columns(emitter, node, data, (outer, size, columns))
-            view = emitter.reshape(view, (outer * columns, size))
-            result = emitter.call(loops, [view], record, opaque=True)
-            result = rows_of_columns(emitter, node, result, (outer, columns, size))
-            return emitter.reshape(result, shape)
+    lanes = processor(machine).lanes if fixed else 0
+    if fixed and are_few_columns(outer, size, columns, lanes):
+        short = partial(
+            softmax_short_rows,
+            columns=columns,
+            lanes=lanes,
+            logarithm=logarithm,
+            transposed=row_transposition(size * columns),
+        )
+        view = emitter.reshape(data, (outer, size * columns))
+        return emitter.reshape(emitter.call(short, [view], record, opaque=True), shape)
+    shortest = _SHORT_ROW if columns == 1 else _LONG_ROW
+    if fixed and columns <= _FEW_COLUMNS and size > shortest:
+        loops = partial(softmax_rows, lanes=lanes, logarithm=logarithm)
+        view = rows_of_columns(emitter, node, data, (outer, size, columns))
+        view = emitter.reshape(view, (outer * columns, size))
+        result = emitter.call(loops, [view], record, opaque=True)
+        result = rows_of_columns(emitter, node, result, (outer, columns, size))
+        return emitter.reshape(result, shape)
     normalize = log_softmax if logarithm else softmax
     return emitter.call(lambda x: normalize(x, axis), [data], record, opaque=True)
 

@@ -5,11 +5,18 @@ from __future__ import annotations
 from tvmconv.graph.emit.emitter import CallRecord, Emitter
 from tvmconv.graph.ir import Node
 from tvmconv.graph.rewrite.tokens import axes_of
+from tvmconv.operators.row_groups import PIECE
+from tvmconv.tir.annotations import TRANSPOSE_LANES, TRANSPOSE_NEIGHBORS
 from tvmconv.tvm_api import relax, te
 from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
 
 # the shortest side of a square that is transposed in registers
 _SQUARE = 4
+
+
+def row_transposition(size: int) -> str:
+    """How rows of ``size`` elements become vectors of one element of each: an annotation."""
+    return TRANSPOSE_LANES if size >= PIECE else TRANSPOSE_NEIGHBORS
 
 
 def shuffle_plain(emitter: Emitter, node: Node, record: CallRecord) -> None:

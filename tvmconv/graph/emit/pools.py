@@ -23,6 +23,9 @@ _POOLS = {
     NORM_POOL: ("sum", ("NCHW", "NCDHW")),
 }
 
+# shape as (planes, H, W), and the windows along H and W
+_Pass = tuple[tuple[int, ...], PoolWindow, PoolWindow]
+
 
 def is_plane_pool(emitter: Emitter, node: Node) -> bool:
     """Whether a pool of plain tensors is computed axis by axis."""
@@ -42,22 +45,35 @@ def emit_plane_pool(emitter: Emitter, node: Node, record: CallRecord) -> None:
     data, dims = emitter.as_plain(source), node.output.dims
     if node.op == "depth_pool":
         volumes = int(node.attrs["volumes"])
-        shape = (volumes, source.dims[0] // volumes, prod(source.dims[1:]))
-        passes = [(shape, PoolWindow(*node.attrs["window"]), PoolWindow(1))]
+        shape: tuple[int, ...] = (volumes, source.dims[0] // volumes, prod(source.dims[1:]))
+        passes: list[_Pass] = [(shape, PoolWindow(*node.attrs["window"]), PoolWindow(1))]
         kind = node.attrs["kind"]
     else:
         kind, _ = _POOLS[node.op]
         *depth, rows, columns = windows_of(node)
-        passes = [((prod(source.dims[:-2]), *source.dims[-2:]), rows, columns)]
-        if depth and depth[0] != PoolWindow(1):
-            shape = (prod(source.dims[:2]), source.dims[2], prod(dims[3:]))
-            passes.append((shape, depth[0], PoolWindow(1)))
+        passes = _passes(source.dims, dims, depth, (rows, columns))
     order = int(node.attrs.get("order", 0))
     for number, (shape, rows, columns) in enumerate(passes):
         power = 0 if number else order
         root = order == _EUCLIDEAN and number == len(passes) - 1
         data = _pool(emitter, node, record, data, shape, (rows, columns), kind, power, root)
     emitter.plain[node.output] = emitter.reshape(data, dims)
+
+
+def _passes(
+    size: tuple[int, ...],
+    result: tuple[int, ...],
+    depth: list[PoolWindow],
+    plane: tuple[PoolWindow, PoolWindow],
+) -> list[_Pass]:
+    """Shape and windows of each pass; the pass that leaves less to the other one comes first."""
+    if not depth or depth[0] == PoolWindow(1):
+        return [((prod(size[:-2]), *size[-2:]), *plane)]
+    depth_first = result[2] * prod(size[3:]) < size[2] * prod(result[3:])
+    along = (prod(size[:2]), size[2], prod((size if depth_first else result)[3:]))
+    across = (prod(size[:2]) * (result if depth_first else size)[2], *size[3:])
+    passes: list[_Pass] = [(across, *plane), (along, depth[0], PoolWindow(1))]
+    return passes[::-1] if depth_first else passes
 
 
 def _pool(

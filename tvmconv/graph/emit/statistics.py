@@ -8,8 +8,12 @@ from math import prod
 from operator import mul
 
 from tvmconv.graph.emit.emitter import CallRecord, Emitter
+from tvmconv.graph.emit.plain_moves import row_transposition
 from tvmconv.graph.ir import Node
+from tvmconv.machines.record import processor
 from tvmconv.operators.moments import batch_moments, channel_moments, group_moments, row_moments
+from tvmconv.operators.moments_short_rows import short_row_moments
+from tvmconv.operators.row_groups import are_short
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr, Tensor
 
@@ -50,7 +54,7 @@ def standardize_plain(emitter: Emitter, node: Node) -> None:
         return
     rows = attrs["rows"]
     view = emitter.reshape(data, (rows, prod(dims) // rows))
-    moments = _call(emitter, node, lambda x: row_moments(x, epsilon), view)
+    moments = _call(emitter, node, _row_moments(emitter, view, epsilon), view)
     # leading axes of the operand that count the rows: later operators keep its shape
     counted = [axis + 1 for axis, size in enumerate(accumulate(dims, mul)) if size == rows]
     if rows == 1 or counted:
@@ -62,6 +66,18 @@ def standardize_plain(emitter: Emitter, node: Node) -> None:
         parts = [emitter.reshape(moment, (rows, 1)) for moment in moments]
         applied = _applied(emitter, node, view, parts)
         emitter.plain[node.output] = emitter.reshape(applied, dims, node.layer)
+
+
+def _row_moments(emitter: Emitter, view: RelaxExpr, epsilon: float) -> _Moments:
+    """The function for rows of this shape."""
+    rows, size = (int(extent) for extent in view.ty.shape)
+    machine = emitter.machine
+    if size > 1 and machine.runs_along_axes and not processor(machine).vector.scalable:
+        lanes = processor(machine).lanes
+        if are_short(rows, size, lanes, passes=2):
+            mark = row_transposition(size)
+            return lambda x: short_row_moments(x, epsilon, lanes, mark)
+    return lambda x: row_moments(x, epsilon)
 
 
 def _standardize_batch(emitter: Emitter, node: Node) -> None:
