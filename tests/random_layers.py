@@ -71,6 +71,7 @@ def random_integer_layer(
     padded = layer.reads_padding and generator.random() < 0.7
     steps = generator.choice(_INTEGER_EPILOGUES["fixed" if marks else output])
     marks += ["zpdata"] * padded
+    marks += ["whole"] * (output == "u8" and generator.random() < 0.3)
     return replace(
         layer,
         data_layout=data_layout,

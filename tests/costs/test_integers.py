@@ -9,6 +9,7 @@ import pytest
 from tests.kernels import V3
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
+from tvmconv.costs.cpu.direct_first import DwordTiles
 from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.multiply import multiply_of_bytes, steps_a_cycle
 from tvmconv.machines.record import Machine
@@ -25,6 +26,14 @@ ZEN4 = resolve_machine("llvm -mcpu=znver4", 1)
 def test_products_of_dwords_in_a_cycle(machine: Machine, rate: float):
     assert steps_a_cycle(multiply_of_bytes(machine), machine) == pytest.approx(rate)
     assert read_machine(machine.to_json()) == machine
+
+
+@pytest.mark.parametrize(("machine", "rate"), [(ICELAKE, 2.0), (ZEN4, 1.0)])
+def test_stems_are_predicted_at_the_rate_of_dwords(machine: Machine, rate: float):
+    w = Conv2dWorkload.parse("ic3ih224oc64kh7sh2ph3:nchw:u8s8s32u8:zpdata+bias")
+    steps = 2 * 7 * 3 * w.out_height * w.out_width * w.out_channels / machine.lanes
+    tiles = DwordTiles(w, machine)
+    assert steps / rate < tiles.call_cycles(tiles.best()) < 1.5 * steps / rate
 
 
 def test_a_measured_rate_goes_before_the_share_of_multiply_adds():

@@ -53,7 +53,7 @@ LAYERS = [
     f"ic16ih5oc16kh1{SUMS}",
     f"ic24ih9oc40kh3ph1{SUMS}+bias",
     "ic3ih9oc20kh3ph1:u8s8s32u8:zpdata+bias",
-    "ic32ih14oc64kh3ph1:u8s8s32u8+bias",
+    "ic32ih14oc64kh3ph1:u8s8s32u8:whole+bias",
     "mb2ic32ih15oc24kh3sh2ph1:u8s8s32u8:zpdata+bias",
     "ic20ih12oc16kh5ph2dh1:u8s8s32u8:zpdata+bias",
     "ic64ih14oc32kh1sh2:u8s8s32u8+bias",
@@ -70,17 +70,17 @@ BYTES = [
     f"ic9ih13oc5kh1{SUMS}",
     "ic64ih14oc32kh1sh2:u8s8s32u8+bias",
     "mb2ic3ih9oc20kh3ph1sh2:u8s8s32u8:zpdata+bias",
-    "ic20ih12oc16kh5ph2dh1:u8s8s32u8:zpdata+bias",
+    "ic20ih12oc16kh5ph2dh1:u8s8s32u8:zpdata:whole+bias",
     "ic32ih8oc32kh1:u8s8s32u8+bias+quantise+add",
 ]
 PIXELWISE = [
     f"ic13ih5oc7kh1{SUMS}",
     "mb2ic64ih9oc40kh1sh2:u8s8s32u8+bias",
-    "ic20ih7iw13oc33kh1:u8s8s32u8+bias+quantise+add",
+    "ic20ih7iw13oc33kh1:u8s8s32u8:whole+bias+quantise+add",
 ]
 FIRST = [
     "ic3ih32oc40kh7sh2ph3:nchw:u8s8s32u8:zpdata+bias",
-    "ic3ih35oc24kh11sh4ph2:nchw:u8s8s32u8+bias",
+    "ic3ih35oc24kh11sh4ph2:nchw:u8s8s32u8:whole+bias",
     "ic1ih28oc20kh5ph2:nchw:u8s8s32u8:zpdata+bias",
     "mb2ic3ih9iw14oc24kh2kw5sh1sw3pt1pl0pb0pr4:nchw:u8s8s32u8:zpdata+bias",
     "ic5ih12oc33kh3sh2ph2dh1dw0:nchw:u8s16s32u8:zpdata+bias",
@@ -89,7 +89,7 @@ FIRST = [
 ]
 DEPTHWISE = [
     "g20ic20ih9oc20kh3ph1:u8s8s32u8+bias",
-    "g32ic32ih9oc32kh3ph1:u8s8s32u8:zpdata+bias",
+    "g32ic32ih9oc32kh3ph1:u8s8s32u8:zpdata:whole+bias",
     "mb2g16ic16ih10oc16kh5sh2ph2:u8s8s32u8+bias",
     "g16ic16ih11oc16kh4pt2pl1pb1pr2dh1:u8s8s32u8:zpdata+bias",
     "g16ic16ih7oc16kh3ph1:u8s16s32u8:zpdata+bias",

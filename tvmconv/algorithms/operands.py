@@ -156,15 +156,20 @@ class Operands:
         steps, output = self.workload.epilogue, self.workload.types.output
         scale, numbers = self.scale, self.numbers
         packs = packs_with_saturation(self.machine)
+        is_whole = self.workload.types.quantisation.whole_range
         if self.workload.types.quantisation.requantise == "fixed":
             assert numbers is not None
 
             def part(number: int) -> Expr:
                 return scale[place[1], number, place[4]]
 
-            return rescaled_in_integers(total, steps, output, part, numbers, residual, packs=packs)
+            return rescaled_in_integers(
+                total, steps, output, part, numbers, residual, packs=packs, is_whole=is_whole
+            )
         factor = scale[place[1], place[4]]
-        return rescaled(total, steps, output, factor, numbers, residual, packs=packs)
+        return rescaled(
+            total, steps, output, factor, numbers, residual, packs=packs, is_whole=is_whole
+        )
 
     def _residual_at(self, place: tuple[Index, ...]) -> Expr:
         """The residual for the output at ``place``; zero in surplus lanes of a plain one."""

@@ -33,7 +33,7 @@ _MARK = re.compile(f"({'|'.join(_NAMES)})" * 4)
 
 REQUANTISE = ("none", "float", "fixed")
 # flag of a quantization -> its mark in the text form
-_FLAGS = {"data_zero_point": "zpdata"}
+_FLAGS = {"data_zero_point": "zpdata", "whole_range": "whole"}
 
 
 def itemsize(name: str) -> int:
@@ -55,16 +55,19 @@ class Quantisation:
 
     Zero points, and scales or multipliers with shifts, are constants of a layer and operands of its
     kernel. Layers that differ in nothing else share one kernel and one tuning record. Scales for
-    each channel and for all channels, and zero points of the output, need the same code.
+    each channel and for all channels, and most zero points of the output, need the same code.
 
     ``requantise`` says how accumulators become the output. ``"none"``: they are the output.
     ``"float"``: times an FP32 scale, as ONNX defines it. ``"fixed"``: times an integer, shifted
     right. ``data_zero_point`` says whether padding holds a value other than 0. Elsewhere the data's
-    zero point is part of the bias.
+    zero point is part of the bias. ``whole_range`` says that the output has zero point 0, and that
+    its bounds are the limits of its type, as after a Relu. Packing with saturation then needs no
+    other instructions, which were a fifth of the end of a tile.
     """
 
     requantise: str = "none"
     data_zero_point: bool = False
+    whole_range: bool = False
 
     def __post_init__(self) -> None:
         if self.requantise not in REQUANTISE:
@@ -121,6 +124,10 @@ class DataTypes:
             raise WorkloadError(
                 f"unsupported types {self._short} with requantise={requantise!r}. Expected none "
                 "for int32 output, float for float32 output, and float or fixed for 8-bit output."
+            )
+        if self.quantisation.whole_range and not self.is_requantised:
+            raise WorkloadError(
+                f"unsupported mark whole of types {self._short}. Expected 8-bit output. Remove it."
             )
 
     @property

@@ -66,6 +66,15 @@ def exceeds_rounding(
     return bool(np.any(sums + terms >= _LARGEST_RESULT))
 
 
+def is_whole_range(numbers: Sequence[float] | Array, dtype: str) -> bool:
+    """Whether the last rounding, to an 8-bit type, has bounds and zero point of ``whole_range``.
+
+    ``numbers`` are the numbers of the steps, of which the last three decide.
+    """
+    info = np.iinfo(dtype)
+    return [float(number) for number in numbers[-3:]] == [info.min, info.max, 0]
+
+
 def sum_bounds(weight: Array, bias: Array | None) -> Array:
     """``(K,)`` of int64: the largest magnitude of a sum of data minus any zero point.
 
@@ -110,7 +119,12 @@ def constant_arguments(kernel: Kernel, constants: Constants) -> list[Array]:
     if count and (numbers is None or numbers.shape != (count,)):
         raise WorkloadError(f"{w} needs {count} numbers of its epilogue")
     if types.is_requantised:
-        assert scale is not None
+        assert scale is not None and numbers is not None
+        if types.quantisation.whole_range and not is_whole_range(numbers, types.output):
+            raise WorkloadError(
+                f"{w} has an output with bounds and zero point {numbers[-3:].tolist()}. Expected "
+                f"the range of {types.output} and 0. Remove the mark whole."
+            )
         if exceeds_rounding(weight, constants.bias, scale, w.epilogue, numbers):
             raise WorkloadError(
                 f"the scales of {w} let sums reach 2**30. Let the layer write float32, and round "

@@ -202,6 +202,9 @@ def _random_numbers(w: Conv2dWorkload, generator: np.random.Generator) -> Array 
                 "add": (zero, unit, 0, 0),
             }.get(step.kind, (0, 0, 0, 0))
         )
+    if w.types.quantisation.whole_range:
+        rows.append((float(generator.uniform(20, 40)), low, high, 0))
+        return np.array(rows, np.float32).reshape(-1)
     zero = int(generator.integers(low, high, endpoint=True))
     # the last bounds are tighter, as a fused clip makes them
     rows.append((float(generator.uniform(20, 40)), low - zero + 3, high - zero - 5, zero))

@@ -34,7 +34,7 @@ from collections.abc import Callable, Sequence
 
 from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp
 from tvmconv.operators.narrow import narrowed, rounded_shift, scaled
-from tvmconv.operators.requantise import NUMBERS, steps_after_bias
+from tvmconv.operators.requantise import NUMBERS, steps_after_bias, whole_range
 from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.types import Expr, Tensor
 
@@ -51,6 +51,7 @@ def rescaled_in_integers(
     residual: Expr | None,
     *,
     packs: bool = False,
+    is_whole: bool = False,
 ) -> Expr:
     """A sum of products of integers as the output.
 
@@ -74,6 +75,8 @@ def rescaled_in_integers(
             value = value + (residual.astype("int32") - row[0]) * row[1]
         is_sum = False
     bits, low, high, zero_point = (numbers[NUMBERS * len(steps) + i] for i in range(NUMBERS))
+    if is_whole:
+        low, high, zero_point = whole_range(output, "int32")
     whole = value if is_sum else rounded_shift(value, bits)
     if packs:
         return narrowed(whole, low, high, zero_point, output)

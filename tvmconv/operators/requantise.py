@@ -29,6 +29,12 @@ from tvmconv.tvm_api.types import Expr, Tensor
 NUMBERS = 4
 
 
+def whole_range(output: str, dtype: str) -> tuple[Expr, Expr, Expr]:
+    """Bounds and zero point of a type's whole range, as constants for :func:`narrowed`."""
+    low, high = int(tirx.min_value(output).value), int(tirx.max_value(output).value)
+    return tirx.const(low, dtype), tirx.const(high, dtype), tirx.const(0, dtype)
+
+
 def steps_after_bias(epilogue: Sequence[EpilogueOp]) -> list[EpilogueOp]:
     """The steps that have numbers, except the last rounding."""
     return [step for step in epilogue if step.kind != "bias"]
@@ -43,6 +49,7 @@ def rescaled(
     residual: Expr | None,
     *,
     packs: bool = False,
+    is_whole: bool = False,
 ) -> Expr:
     """The output for an integer accumulator.
 
@@ -51,7 +58,7 @@ def rescaled(
     concatenated numbers of the steps; None if the output is FP32. The residual has 8 bits if the
     output does, else it is FP32; None if no step adds it. ``packs`` is whether the operators of
     :mod:`tvmconv.operators.narrow` narrow the result. Rounded sums and additions must then be below
-    2**31 in magnitude.
+    2**31 in magnitude. ``is_whole`` is the output's ``whole_range``.
     """
     value = total.astype("float32") * scale
 
@@ -81,6 +88,8 @@ def rescaled(
     if output == "float32":
         return value
     low, high, zero_point = (number(place + i) for i in (1, 2, 3))
+    if is_whole:
+        low, high, zero_point = whole_range(output, "float32")
     if not is_scaled:
         value = value * number(place)
     if not packs:

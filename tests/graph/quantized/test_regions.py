@@ -95,6 +95,16 @@ def test_padding_reads_a_zero_point_that_is_not_zero():
     assert flags == [True, False]
 
 
+def test_outputs_of_the_whole_range_are_marked():
+    net = QuantisedNet(1, 16, 8, 8)
+    relu = net.rounded(net.op("Relu", net.layer("Conv", net.rounded("x"), 16, 16, 3, 3)), zero=0)
+    shifted = net.rounded(net.layer("Conv", relu, 16, 16, 3, 3), zero=3)
+    limited = net.op("Clip", net.layer("Conv", shifted, 16, 16, 3, 3), net.const(np.float32(0.1)))
+    graph = prepared(net.model(net.rounded(limited, zero=0)))
+    flags = [n.attrs["workload"].types.quantisation.whole_range for n in convs(graph)]
+    assert flags == [True, False, False]
+
+
 def test_roundings_remain_at_the_borders_alone():
     for model in (joined(), residual(), averaged(), moved(), transposed(1)):
         operators = other_ops(prepared(model))

@@ -20,6 +20,7 @@ from tvmconv.costs.cpu.partition import (
     spans,
 )
 from tvmconv.costs.parts import slowest
+from tvmconv.machines.multiply import steps_a_cycle
 from tvmconv.machines.record import Machine
 
 # output blocks of a tile
@@ -59,14 +60,17 @@ class DwordTiles:
         oc, tile_h, tile_w = (config.int(name) for name in ("oc", "tile_h", "tile_w"))
         blocks = machine.blocks(w.out_channels)
         steps = dwords_of_row(w, machine) * w.weight_shape[2] * w.in_channels
-        instructions = multiply_of(w, machine).steps
+        multiply = multiply_of(w, machine)
+        # for 16-bit integers, only the tiles that this higher rate selects were measured
+        is_single = multiply.steps == 1
+        rate = steps_a_cycle(multiply, machine, oc) if is_single else float(multiply.steps)
         rows = -(-w.out_height // tile_h)
         tiles = [(-(-w.out_width // tile_w) - 1, tile_w), (1, (w.out_width - 1) % tile_w + 1)]
         cycles = 0.0
         for groups, size in ((blocks // oc, oc), (int(blocks % oc > 0), blocks % oc)):
             for count, columns in tiles:
                 if groups and count:
-                    tile = Microkernel(machine, tile_h * columns, size, instructions)
+                    tile = Microkernel(machine, tile_h * columns, size, rate)
                     cycles += groups * rows * count * tile.cycles(steps)
         stored = itemsize(w.types.output) * machine.channel_block * blocks
         moved = stored * w.out_height * w.out_width / machine.rates.behind_l2

@@ -31,7 +31,7 @@ from tvmconv.graph.match import (
 from tvmconv.graph.quantized.chain import LARGEST_DATA, SUMS, Chain, ChainReader
 from tvmconv.graph.quantized.scales import EIGHT_BITS, Linear, known_integers, linear_of
 from tvmconv.kernels import registry
-from tvmconv.kernels.arguments import exceeds_rounding, sum_bounds
+from tvmconv.kernels.arguments import exceeds_rounding, is_whole_range, sum_bounds
 from tvmconv.kernels.multipliers import in_fixed_point
 from tvmconv.machines.record import Machine
 
@@ -169,12 +169,13 @@ class _QuantizedLayer:
     def _workload(self, chain: Chain, weight: Array) -> Conv2dWorkload:
         pads = reads_padding(self.node) and self.linear.zero_point != 0
         output = self.linear.dtype if chain.numbers else "float32"
+        whole = bool(chain.numbers) and is_whole_range(chain.numbers[-1], output)
         types = DataTypes(
             self.linear.dtype,
             weight.dtype.name,
             "int32",
             output,
-            Quantisation("float", data_zero_point=pads),
+            Quantisation("float", data_zero_point=pads, whole_range=whole),
         )
         return workload_of(self.node, (_BIAS, *chain.steps), types)
 

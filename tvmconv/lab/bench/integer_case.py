@@ -124,6 +124,8 @@ def _operands(w: Conv2dWorkload) -> IntegerOperands:
             high - zero,
             zero,
         ]
+    if types.quantisation.whole_range:
+        numbers[-3:] = low, high, 0
     constants = Constants(
         weight.astype(np.int8),
         bias if w.has("bias") else None,
