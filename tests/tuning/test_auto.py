@@ -18,13 +18,13 @@ from tvmconv.records.logfile import append, read_log
 from tvmconv.records.space import refusal
 from tvmconv.tuning import auto
 from tvmconv.tuning.compare import compare_spaces, tune_auto
+from tvmconv.tuning.default_choice import untuned_choice
 from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.measure import Final, LocalMeasurer
 from tvmconv.tuning.pool import Failure, Pool
 from tvmconv.tuning.reports import tune_report
 from tvmconv.tuning.session import Task, tune
 from tvmconv.tuning.settings import Settings
-from tvmconv.tuning.untuned import untuned_choice
 
 SETTINGS = Settings(trials=4, final=Final(rounds=4, seconds=1e-3))
 
