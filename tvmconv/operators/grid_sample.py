@@ -158,9 +158,13 @@ class _Points:
         self._neighbor = _nearest if method == "nearest" else _neighbor
 
     def place(self, where: Any, size: tuple[int, int], border: bool, align_corners: bool) -> None:
-        """Compute all places, -1 outside of the image, and the weights of several taps."""
+        """Compute all places, which of them are inside, and the weights of several taps.
+
+        A point outside has the first place: vectors read the image before they select. A clamped
+        index would not do, because TVM drops the bound that a condition implies.
+        """
         taps, length = self._taps, self.length
-        spots = scratch(taps * length, "int32")
+        spots, insides = (scratch(taps * length, "int32") for _ in range(2))
         weights = scratch(taps * length, "float32") if taps > 1 else None
 
         def position(coordinate: Any, extent: int) -> Any:
@@ -179,20 +183,21 @@ class _Points:
                 column, across = self._neighbor(x, tap % 2, size[1])
                 row, down = self._neighbor(y, tap // 2, size[0])
                 inside = tirx.all(column >= 0, column < size[1], row >= 0, row < size[0])
-                spots[tap * length + point] = tirx.Select(inside, row * size[1] + column, -1)
+                spots[tap * length + point] = tirx.Select(inside, row * size[1] + column, 0)
+                insides[tap * length + point] = tirx.Cast("int32", inside)
                 if weights is not None:
                     weights[tap * length + point] = across * down
-        self._spots, self._weights = spots, weights
+        self._spots, self._insides, self._weights = spots, insides, weights
 
     def sample(self, element: Callable[[Any], Any], point: Any) -> Any:
         """The value at a point; ``element`` gives the image's value at a place."""
         values = []
         for tap in range(self._taps):
-            spot = self._spots[tap * self.length + point]
-            value = element(tirx.max(spot, 0))
-            value = tirx.Select(spot >= 0, value, tirx.const(0.0, "float32"))
+            place = tap * self.length + point
+            value = element(self._spots[place])
+            value = tirx.Select(self._insides[place] != 0, value, tirx.const(0.0, "float32"))
             if self._weights is not None:
-                value = value * self._weights[tap * self.length + point]
+                value = value * self._weights[place]
             values.append(value)
         return tree(values, add)
 
