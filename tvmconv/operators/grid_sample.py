@@ -99,12 +99,13 @@ def row_samples(
 
         def few(channel: Any, width: int) -> None:
             # few channels at a time: results of many are in as many pages
-            pieces(points.length, lanes, lambda begin, _: group(channel, width, begin))
+            with T.serial(0, (points.count + lanes - 1) // lanes) as number:
+                group(channel, width, tirx.min(number * lanes, points.count - lanes))
 
         pieces(channels, lanes, few)
 
     shape = batch, channels
-    return _samples(data, grid, shape, sample, size, method, border, align_corners, whole=True)
+    return _samples(data, grid, shape, sample, size, method, border, align_corners)
 
 
 def _samples(
@@ -116,26 +117,23 @@ def _samples(
     method: str,
     border: bool,
     align_corners: bool,
-    *,
-    whole: bool = False,
 ) -> Tensor:
     """The function whose loops ``sample`` writes for each block of points.
 
-    With ``whole``, the last block is as long as the others, and overlaps the one before it.
+    Lengths of blocks differ by at most one point, so that none of several has few.
     """
     points = int(grid.shape[2])
     parts = -(-points // _POINTS)
+    shortest, longer = divmod(points, parts)
 
     def write(ins: Any, outs: Any) -> Any:
         source, where, result = (T.buffer_proxy(buffer) for buffer in (*ins, *outs))
         with IRBuilder() as builder:
             with shared(shape[0] * parts) as unit:
-                block = _Points(method, min(points, _POINTS))
-                block.image, first = unit // parts, unit % parts * block.length
-                if whole:
-                    block.first, block.count = tirx.min(first, points - block.length), block.length
-                else:
-                    block.first, block.count = first, tirx.min(block.length, points - first)
+                block = _Points(method, -(-points // parts))
+                block.image, part = unit // parts, unit % parts
+                block.first = part * shortest + tirx.min(part, longer)
+                block.count = shortest + tirx.Cast("int32", part < longer)
                 block.place(where, size, border, align_corners)
                 sample(source, result, block)
             return builder.get()
