@@ -67,6 +67,11 @@ def test_products_at_every_vector_length(caller: Path, tmp_path: Path) -> None:
             assert np.abs(result - correct).max() <= 1e-6 * np.abs(correct).max()
 
 
+@pytest.mark.parametrize("steps", [1, 3, 4, 5])
+def test_short_reductions_have_a_default(steps: int) -> None:
+    assert bool(make_gemm(GemmWorkload(40, 64, steps), SCALABLE).config["vectors"]) == (steps > 3)
+
+
 @pytest.mark.parametrize("name", ["aarch64+sve", "neoverse-v1+sve"])
 @pytest.mark.parametrize("rows", [8, 10, 12])
 def test_the_tiles_of_the_paper_read_one_stream_of_columns(name: str, rows: int) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import re
+import tempfile
 from functools import cached_property
 from typing import Any
 
@@ -107,6 +110,28 @@ def onnx_node(
 def normal(*shape: int, seed: int = 0) -> np.ndarray:
     """Seeded normally distributed float32 values."""
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def at_the_end_of_memory(x: np.ndarray) -> np.ndarray:
+    """A copy of an array; a signal ends the process if bytes after it are read."""
+    size = -(-x.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    with tempfile.TemporaryFile() as file:
+        file.truncate(size + mmap.PAGESIZE)
+        pages = mmap.mmap(file.fileno(), size + mmap.PAGESIZE)
+        file.truncate(size)
+    copy = np.frombuffer(pages, x.dtype, x.size, size - x.nbytes).reshape(x.shape)
+    copy[...] = x
+    return copy
+
+
+def after_forbidden_page(x: np.ndarray) -> np.ndarray:
+    """A copy of an array; a signal ends the process if bytes before it are read."""
+    pages = mmap.mmap(-1, mmap.PAGESIZE + x.nbytes)
+    copy = np.frombuffer(pages, x.dtype, x.size, mmap.PAGESIZE).reshape(x.shape)
+    copy[...] = x
+    before = ctypes.c_void_p(copy.ctypes.data - mmap.PAGESIZE)
+    assert not ctypes.CDLL(None).mprotect(before, ctypes.c_size_t(mmap.PAGESIZE), 0)
+    return copy
 
 
 def assert_close(actual: np.ndarray, expected: np.ndarray, tolerance: float = 2e-6) -> None:

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
-import mmap
-import tempfile
-
 import numpy as np
 import pytest
 import tvm
 
 from tests.kernels import alternating_machines
-from tests.operators.harness import HOST, MACHINES, Built, each_machine, run
+from tests.operators.harness import (
+    HOST,
+    MACHINES,
+    Built,
+    at_the_end_of_memory,
+    each_machine,
+    run,
+)
 from tvmconv.operators.extreme_columns import column_lanes, extreme_columns
 from tvmconv.operators.extreme_position import TYPES
 
@@ -18,18 +22,6 @@ def positions(x: np.ndarray, largest: bool, machine=HOST) -> np.ndarray:
     rows = x.reshape(outer, size * columns)
     bytes_ = machine.vector_bytes
     return run(lambda t: extreme_columns(t, columns, largest, bytes_), rows, machine=machine)
-
-
-def at_the_end_of_memory(x: np.ndarray) -> np.ndarray:
-    """A copy of an array; a signal ends the process if bytes after it are read."""
-    size = -(-x.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
-    with tempfile.TemporaryFile() as file:
-        file.truncate(size + mmap.PAGESIZE)
-        pages = mmap.mmap(file.fileno(), size + mmap.PAGESIZE)
-        file.truncate(size)
-    copy = np.frombuffer(pages, x.dtype, x.size, size - x.nbytes).reshape(x.shape)
-    copy[...] = x
-    return copy
 
 
 # less than a vector, whole ones, groups of several, an overlapping one; several chains and a rest

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tvm
 
 from tests.kernels import alternating_machines
-from tests.operators.harness import HOST, MACHINES, assert_close, normal, onnx_node, run
+from tests.operators.harness import (
+    HOST,
+    MACHINES,
+    Built,
+    after_forbidden_page,
+    assert_close,
+    normal,
+    onnx_node,
+    run,
+)
 from tvmconv.operators.grid_sample import plane_samples, row_samples
 from tvmconv.tir.annotations import TRANSPOSE_LANES
 
@@ -58,6 +68,28 @@ def test_neighboring_channels_agree_with_onnxruntime(mode, channels, points, pad
         machine=machine,
     )
     np.testing.assert_allclose(y.reshape(expected.shape), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+@alternating_machines("channels", [16, 35], MACHINES)
+def test_points_outside_read_nothing_outside(mode, channels, machine):
+    data, where = normal(1, 12, channels), np.full((1, 2, 16), -3, np.float32)
+    built = Built(
+        lambda image, points: row_samples(
+            image,
+            points,
+            (3, 4),
+            mode,
+            border=False,
+            align_corners=False,
+            lanes=machine.lanes,
+            transposed=TRANSPOSE_LANES,
+        ),
+        [data, where],
+        machine,
+    )
+    built.inputs[0] = tvm.runtime.from_dlpack(after_forbidden_page(data))
+    np.testing.assert_array_equal(built()[0], 0)
 
 
 def test_of_two_nearest_elements_that_with_the_even_index():

@@ -25,8 +25,7 @@ def cache_update(cache: Tensor, update: Tensor, first: Tensor, circular: bool) -
         if circular:
             place = tirx.floormod(place, tirx.const(rows, "int64"))
         new = tirx.all(place >= tirx.const(0, "int64"), place < tirx.const(count, "int64"))
-        # the index stays within the update where it is not read
-        inside = tirx.max(tirx.min(place, tirx.const(count - 1, "int64")), tirx.const(0, "int64"))
-        return tirx.Select(new, update[n, outer, inside, inner], cache[n, outer, row, inner])
+        # not a selection: a vector of both would read far from the update
+        return tirx.if_then_else(new, update[n, outer, place, inner], cache[n, outer, row, inner])
 
     return te.compute(cache.shape, element, name="cache_update")

@@ -55,7 +55,10 @@ class FewBest(Selection):
                     self._append(keys[first + place], first + place, wanted(first + place))
                 with T.If(self._count[0] > self._room), T.Then():
                     self._select()
-                    lowest[0] = self._threshold[0]
+                    # Later elements that equal the last one come after it. The highest key has
+                    # none above.
+                    last = self._threshold[0]
+                    lowest[0] = last + tirx.Cast(self._dtype, last < ~self._number(0))
 
         blocks(self._size, _TESTED, block)
         with T.If(self._count[0] > parts), T.Then():

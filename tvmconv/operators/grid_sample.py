@@ -99,12 +99,13 @@ def row_samples(
 
         def few(channel: Any, width: int) -> None:
             # few channels at a time: results of many are in as many pages
-            pieces(points.length, lanes, lambda begin, _: group(channel, width, begin))
+            with T.serial(0, (points.count + lanes - 1) // lanes) as number:
+                group(channel, width, tirx.min(number * lanes, points.count - lanes))
 
         pieces(channels, lanes, few)
 
     shape = batch, channels
-    return _samples(data, grid, shape, sample, size, method, border, align_corners, whole=True)
+    return _samples(data, grid, shape, sample, size, method, border, align_corners)
 
 
 def _samples(
@@ -116,26 +117,23 @@ def _samples(
     method: str,
     border: bool,
     align_corners: bool,
-    *,
-    whole: bool = False,
 ) -> Tensor:
     """The function whose loops ``sample`` writes for each block of points.
 
-    With ``whole``, the last block is as long as the others, and overlaps the one before it.
+    Lengths of blocks differ by at most one point, so that none of several has few.
     """
     points = int(grid.shape[2])
     parts = -(-points // _POINTS)
+    shortest, longer = divmod(points, parts)
 
     def write(ins: Any, outs: Any) -> Any:
         source, where, result = (T.buffer_proxy(buffer) for buffer in (*ins, *outs))
         with IRBuilder() as builder:
             with shared(shape[0] * parts) as unit:
-                block = _Points(method, min(points, _POINTS))
-                block.image, first = unit // parts, unit % parts * block.length
-                if whole:
-                    block.first, block.count = tirx.min(first, points - block.length), block.length
-                else:
-                    block.first, block.count = first, tirx.min(block.length, points - first)
+                block = _Points(method, -(-points // parts))
+                block.image, part = unit // parts, unit % parts
+                block.first = part * shortest + tirx.min(part, longer)
+                block.count = shortest + tirx.Cast("int32", part < longer)
                 block.place(where, size, border, align_corners)
                 sample(source, result, block)
             return builder.get()
@@ -158,9 +156,13 @@ class _Points:
         self._neighbor = _nearest if method == "nearest" else _neighbor
 
     def place(self, where: Any, size: tuple[int, int], border: bool, align_corners: bool) -> None:
-        """Compute all places, -1 outside of the image, and the weights of several taps."""
+        """Compute all places, which of them are inside, and the weights of several taps.
+
+        A point outside has the first place: vectors read the image before they select. A clamped
+        index would not do, because TVM drops the bound that a condition implies.
+        """
         taps, length = self._taps, self.length
-        spots = scratch(taps * length, "int32")
+        spots, insides = (scratch(taps * length, "int32") for _ in range(2))
         weights = scratch(taps * length, "float32") if taps > 1 else None
 
         def position(coordinate: Any, extent: int) -> Any:
@@ -179,20 +181,21 @@ class _Points:
                 column, across = self._neighbor(x, tap % 2, size[1])
                 row, down = self._neighbor(y, tap // 2, size[0])
                 inside = tirx.all(column >= 0, column < size[1], row >= 0, row < size[0])
-                spots[tap * length + point] = tirx.Select(inside, row * size[1] + column, -1)
+                spots[tap * length + point] = tirx.Select(inside, row * size[1] + column, 0)
+                insides[tap * length + point] = tirx.Cast("int32", inside)
                 if weights is not None:
                     weights[tap * length + point] = across * down
-        self._spots, self._weights = spots, weights
+        self._spots, self._insides, self._weights = spots, insides, weights
 
     def sample(self, element: Callable[[Any], Any], point: Any) -> Any:
         """The value at a point; ``element`` gives the image's value at a place."""
         values = []
         for tap in range(self._taps):
-            spot = self._spots[tap * self.length + point]
-            value = element(tirx.max(spot, 0))
-            value = tirx.Select(spot >= 0, value, tirx.const(0.0, "float32"))
+            place = tap * self.length + point
+            value = element(self._spots[place])
+            value = tirx.Select(self._insides[place] != 0, value, tirx.const(0.0, "float32"))
             if self._weights is not None:
-                value = value * self._weights[tap * self.length + point]
+                value = value * self._weights[place]
             values.append(value)
         return tree(values, add)
 

@@ -60,6 +60,12 @@ def test_fewer_blocks_than_threads_split_rows_then_columns():
     assert [(c["mc"] // c["mr"], c["tasks"]) for c in blocks] == [(2, 1), (1, 1), (1, 4)]
 
 
+@pytest.mark.parametrize("cores, blocks", [(1, 3), (2, 4), (3, 3), (4, 4)])
+def test_threads_have_equal_blocks(cores, blocks):
+    config = default_config(GemmWorkload(512, 512, 512), V4.with_cores(cores))
+    assert -(-512 // config.int("mc")) == blocks
+
+
 @pytest.mark.slow
 @each_machine
 def test_the_default_beyond_one_block(machine):

@@ -31,7 +31,8 @@ def default_config(workload: GemmWorkload, machine: Machine, prepacked: bool = F
     than a vector.
     """
     w, lanes = workload, machine.lanes
-    if w.types.is_integer or w.n % lanes or w.m < lanes or not 1 < machine.segments <= w.n // lanes:
+    has_segments = w.n % lanes == 0 and 1 < machine.segments <= w.n // lanes
+    if w.types.is_integer or min(w.m, w.k) < lanes or not has_segments:
         fixed = gemm_blocks.default_config(workload, machine, prepacked)
         return Config.of(**fixed, vectors=0)
     rows, vectors = min(_TILES, key=lambda tile: (_cycles(w, machine, *tile), tile))
