@@ -33,7 +33,7 @@ from tvmconv.tir.annotations import (
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 # Bytes that weights of a single register tile are prefetched ahead. Memory's latency is about 500
-# cycles on Zen 5, and small tiles consume up to 24 bytes a cycle.
+# cycles on Zen 5, and small tiles consume 16 to 24 bytes a cycle.
 _AHEAD = 12288
 
 

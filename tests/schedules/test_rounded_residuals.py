@@ -91,6 +91,15 @@ def test_terms_that_leave_32_bits_are_refused():
         constant_arguments(make_kernel(WORKLOAD, MACHINE, "direct"), constants)
 
 
+@pytest.mark.parametrize("bounds", [(0, 254, 0), (-3, 252, 3)])
+def test_bounds_inside_of_the_range_are_refused_with_the_mark_whole(bounds):
+    workload = Conv2dWorkload.parse(f"ic{CHANNELS}ih4oc{CHANNELS}kh1:u8s8s32u8:whole")
+    weight, scale = np.ones((CHANNELS, CHANNELS, 1, 1), np.int8), np.ones(CHANNELS, np.float32)
+    constants = Constants(weight, None, 0, scale, np.array([1, *bounds], np.float32))
+    with pytest.raises(WorkloadError, match=f"zero point .*{bounds[-1]}.*Remove the mark whole"):
+        constant_arguments(make_kernel(workload, MACHINE, "direct"), constants)
+
+
 def test_factors_of_roundings_reach_what_is_added_before_them():
     steps = [EpilogueOp(kind) for kind in ("bias", "add", "quantise", "silu")]
     numbers = np.array([(3, 0.5, 0, 0), (4, -9, 9, 0.25), (0,) * 4, (8, -9, 9, 1)], float)
