@@ -240,7 +240,7 @@ def test_reasons_say_which_vectors_a_layer_has_and_what_the_others_would_take():
     assert not neon.chosen.config["vectors"]
     assert "; NEON code: SVE code is predicted to take 1." in neon.reason
     text = "mb1ic64ih14oc64kh3ph1:s8s8s32s8"
-    bytes_, grouped = (select(Conv2dWorkload.parse(t), SVE) for t in (text, f"g2{text}"))
+    bytes_, grouped = (select(Conv2dWorkload.parse(t), SVE) for t in (text, f"g32{text}"))
     assert "; SVE code: NEON code is predicted to take 1." in bytes_.reason
     assert grouped.reason.endswith("; NEON code: no algorithm has SVE code for it")
     assert "SVE" not in select(DENSE, AVX512).reason
