@@ -299,6 +299,7 @@ def test_a_machine_of_the_first_form_is_read(dense: CompiledModel, saved: Path) 
         "vector_registers": new["vector"]["registers"],
     }
     path.write_text(json.dumps(data))
-    # nor the ways of the first cache
-    read = replace(read_manifest(path).machine, l1d_ways=dense.machine.l1d_ways)
-    assert read == replace(dense.machine, tiles=None)
+    # nor the ways of the first cache; where features are hidden, its generic CPU has other costs
+    read = read_manifest(path).machine
+    known = replace(dense.machine, tiles=None, l1d_ways=read.l1d_ways)
+    assert replace(read, rates=known.rates, code=known.code) == known

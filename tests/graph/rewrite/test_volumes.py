@@ -93,7 +93,9 @@ def test_residual_block_stays_in_blocks(batch):
     y = net.op("Flatten", net.op("GlobalAveragePool", net.op("Relu", y)))
     model = checked(net, net.op("Gemm", y, net.random(36, 7)))
     assert kinds(model).count("conv2d") == 4
-    assert not {"add", "relu", "reorder"} & set(kinds(model))
+    # the first layer may read blocks of the input
+    assert kinds(model).count("reorder") <= 1
+    assert not {"add", "relu"} & set(kinds(model))
     assert kinds(model).count("permute_dims") <= 1
 
 
