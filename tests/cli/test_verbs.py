@@ -24,10 +24,8 @@ from tvmconv.machines import targets
 
 @pytest.fixture(scope="module")
 def compiled(folder: Path) -> dict:
-    words = (folder / "small.onnx", "-o", folder / "small.so", "--shape", "input:1x3x21x20")
-    # on some CPUs Winograd's algorithm, which needs workspace, is the fastest for these layers
-    words = (*words, "--threads", 1, "--no-winograd")
-    return data_of("compile", *words, "--report", folder / "compile.json")
+    args = (folder / "small.onnx", "--shape", "input:1x3x21x20", "--threads", 1, "--no-winograd")
+    return data_of("compile", *args, "-o", folder / "small.so", "--report", folder / "compile.json")
 
 
 @pytest.fixture
