@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import tvm
@@ -17,7 +19,7 @@ from tests.operators.harness import (
     onnx_node,
     run,
 )
-from tvmconv.operators.grid_sample import plane_samples, row_samples
+from tvmconv.operators.grid_sample import Sampling, plane_samples, row_samples
 from tvmconv.tir.annotations import TRANSPOSE_LANES
 
 
@@ -31,8 +33,11 @@ def test_agrees_with_onnxruntime(mode, padding, align):
     attrs = {"mode": mode, "padding_mode": padding, "align_corners": align}
     expected = onnx_node("GridSample", [x, grid], opset=16, **attrs)
     y = run(
-        lambda data, where: plane_samples(
-            data, where, (9, 11), mode, border=padding == "border", align_corners=bool(align)
+        partial(
+            plane_samples,
+            sampling=Sampling(
+                size=(9, 11), method=mode, border=padding == "border", align_corners=bool(align)
+            ),
         ),
         x.reshape(2, 7, 99),
         np.ascontiguousarray(grid.reshape(2, 600, 2).transpose(0, 2, 1)),
@@ -53,13 +58,11 @@ def test_neighboring_channels_agree_with_onnxruntime(mode, channels, points, pad
     grid = np.random.default_rng(1).uniform(-1.4, 1.4, (2, points, 1, 2)).astype(np.float32)
     expected = onnx_node("GridSample", [x, grid], opset=16, mode=mode, padding_mode=padding)
     y = run(
-        lambda data, where: row_samples(
-            data,
-            where,
-            (9, 11),
-            mode,
-            border=padding == "border",
-            align_corners=False,
+        partial(
+            row_samples,
+            sampling=Sampling(
+                size=(9, 11), method=mode, border=padding == "border", align_corners=False
+            ),
             lanes=machine.lanes,
             transposed=TRANSPOSE_LANES,
         ),
@@ -75,13 +78,9 @@ def test_neighboring_channels_agree_with_onnxruntime(mode, channels, points, pad
 def test_points_outside_read_nothing_outside(mode, channels, machine):
     data, where = normal(1, 12, channels), np.full((1, 2, 16), -3, np.float32)
     built = Built(
-        lambda image, points: row_samples(
-            image,
-            points,
-            (3, 4),
-            mode,
-            border=False,
-            align_corners=False,
+        partial(
+            row_samples,
+            sampling=Sampling(size=(3, 4), method=mode, border=False, align_corners=False),
             lanes=machine.lanes,
             transposed=TRANSPOSE_LANES,
         ),
@@ -99,8 +98,9 @@ def test_of_two_nearest_elements_that_with_the_even_index():
     grid = np.stack(np.meshgrid(steps, steps), -1)[None]
     expected = onnx_node("GridSample", [x, grid], opset=16, mode="nearest")
     y = run(
-        lambda data, where: plane_samples(
-            data, where, (8, 8), "nearest", border=False, align_corners=False
+        partial(
+            plane_samples,
+            sampling=Sampling(size=(8, 8), method="nearest", border=False, align_corners=False),
         ),
         x.reshape(1, 3, 64),
         np.ascontiguousarray(grid.reshape(1, -1, 2).transpose(0, 2, 1)),
@@ -114,8 +114,9 @@ def test_values_outside_are_zero_for_any_values_inside(mode):
     x = np.full((1, 1, 4), np.inf, np.float32)
     where = np.array([[[3.0, 1e30, -1e30], [0.0, 0.0, 0.0]]], np.float32)
     y = run(
-        lambda data, grid: plane_samples(
-            data, grid, (2, 2), mode, border=False, align_corners=True
+        partial(
+            plane_samples,
+            sampling=Sampling(size=(2, 2), method=mode, border=False, align_corners=True),
         ),
         x,
         where,

@@ -6,11 +6,13 @@ Places and weights of a block of points are computed once for all channels.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from operator import add
 from typing import Any
 
 from tvmconv.operators.pool import tree
+from tvmconv.operators.row_groups import PIECE
 from tvmconv.operators.row_vectors import side_by_side
 from tvmconv.operators.vector_loops import blocks, pieces, scratch, shared
 from tvmconv.tvm_api import te, tirx
@@ -22,27 +24,28 @@ _POINTS = 512
 _TAPS = {"nearest": 1, "bilinear": 4}
 # channels that share the loads of places and weights
 _CHANNELS = 4
-# channels that are transposed at a time: a 128-bit lane of a vector
-_PIECE = 4
 
 
-def plane_samples(
-    data: Tensor,
-    grid: Tensor,
-    size: tuple[int, int],
-    method: str,
-    *,
-    border: bool,
-    align_corners: bool,
-) -> Tensor:
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How images of ``size`` (H, W) are sampled at points from -1 to 1.
+
+    ``method`` is ``bilinear``, or ``nearest``: the element whose center is nearest, of two equally
+    near ones that with the even index. With ``border``, points outside of the image are moved to
+    its border; otherwise what is outside is zero. With ``align_corners``, -1 and 1 are the centers
+    of the outermost elements, not their outer edges.
+    """
+
+    size: tuple[int, int]
+    method: str
+    border: bool
+    align_corners: bool
+
+
+def plane_samples(data: Tensor, grid: Tensor, sampling: Sampling) -> Tensor:
     """Sample each channel at each point: ``(N, C, points)``.
 
-    ``data`` is ``(N, C, H * W)`` of float32, and ``size`` is H and W. ``grid`` is
-    ``(N, 2, points)``: x, then y, from -1 to 1. ``method`` is ``bilinear``, or ``nearest``: the
-    element whose center is nearest, of two equally near ones that with the even index. With
-    ``border``, points outside of the image are moved to its border; otherwise what is outside is
-    zero. With ``align_corners``, -1 and 1 are the centers of the outermost elements, not their
-    outer edges.
+    ``data`` is ``(N, C, H * W)`` of float32. ``grid`` is ``(N, 2, points)``: x, then y.
     """
     batch, channels = (int(extent) for extent in data.shape[:2])
 
@@ -56,19 +59,11 @@ def plane_samples(
 
         blocks(channels, _CHANNELS, each)
 
-    return _samples(data, grid, (batch, channels), sample, size, method, border, align_corners)
+    return _samples(data, grid, (batch, channels), sample, sampling)
 
 
 def row_samples(
-    data: Tensor,
-    grid: Tensor,
-    size: tuple[int, int],
-    method: str,
-    *,
-    border: bool,
-    align_corners: bool,
-    lanes: int,
-    transposed: str,
+    data: Tensor, grid: Tensor, sampling: Sampling, lanes: int, transposed: str
 ) -> Tensor:
     """As :func:`plane_samples`, of images whose channels are neighbors: ``(N, H * W, C)``.
 
@@ -95,7 +90,7 @@ def row_samples(
                     target = points.image, channel + first + place
                     result[(*target, points.first + begin + point)] = value
 
-            pieces(width, _PIECE, write)
+            pieces(width, PIECE, write)
 
         def few(channel: Any, width: int) -> None:
             # few channels at a time: results of many are in as many pages
@@ -104,8 +99,7 @@ def row_samples(
 
         pieces(channels, lanes, few)
 
-    shape = batch, channels
-    return _samples(data, grid, shape, sample, size, method, border, align_corners)
+    return _samples(data, grid, (batch, channels), sample, sampling)
 
 
 def _samples(
@@ -113,10 +107,7 @@ def _samples(
     grid: Tensor,
     shape: tuple[int, int],
     sample: Callable[[Any, Any, _Points], None],
-    size: tuple[int, int],
-    method: str,
-    border: bool,
-    align_corners: bool,
+    sampling: Sampling,
 ) -> Tensor:
     """The function whose loops ``sample`` writes for each block of points.
 
@@ -130,11 +121,11 @@ def _samples(
         source, where, result = (T.buffer_proxy(buffer) for buffer in (*ins, *outs))
         with IRBuilder() as builder:
             with shared(shape[0] * parts) as unit:
-                block = _Points(method, -(-points // parts))
+                block = _Points(sampling, -(-points // parts))
                 block.image, part = unit // parts, unit % parts
                 block.first = part * shortest + tirx.min(part, longer)
                 block.count = shortest + tirx.Cast("int32", part < longer)
-                block.place(where, size, border, align_corners)
+                block.place(where)
                 sample(source, result, block)
             return builder.get()
 
@@ -151,26 +142,27 @@ class _Points:
     first: Any
     count: Any
 
-    def __init__(self, method: str, length: int) -> None:
-        self.length, self._taps = length, _TAPS[method]
-        self._neighbor = _nearest if method == "nearest" else _neighbor
+    def __init__(self, sampling: Sampling, length: int) -> None:
+        self.length, self._taps, self._sampling = length, _TAPS[sampling.method], sampling
+        self._neighbor = _nearest if sampling.method == "nearest" else _neighbor
 
-    def place(self, where: Any, size: tuple[int, int], border: bool, align_corners: bool) -> None:
+    def place(self, where: Any) -> None:
         """Compute all places, which of them are inside, and the weights of several taps.
 
         A point outside has the first place: vectors read the image before they select. A clamped
         index would not do, because TVM drops the bound that a condition implies.
         """
-        taps, length = self._taps, self.length
+        taps, length, sampling = self._taps, self.length, self._sampling
+        size = sampling.size
         spots, insides = (scratch(taps * length, "int32") for _ in range(2))
         weights = scratch(taps * length, "float32") if taps > 1 else None
 
         def position(coordinate: Any, extent: int) -> Any:
-            if align_corners:
+            if sampling.align_corners:
                 value: Any = (coordinate + 1.0) * ((extent - 1) / 2)
             else:
                 value = ((coordinate + 1.0) * float(extent) - 1.0) * 0.5
-            return tirx.min(tirx.max(value, 0.0), float(extent - 1)) if border else value
+            return tirx.min(tirx.max(value, 0.0), float(extent - 1)) if sampling.border else value
 
         with T.serial(0, self.count) as point:
             x, y = (

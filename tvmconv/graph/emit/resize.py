@@ -11,7 +11,7 @@ from tvmconv.graph.emit.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.emit.plain_moves import rows_of_columns
 from tvmconv.graph.ir import Node
 from tvmconv.machines.record import processor
-from tvmconv.operators.grid_sample import plane_samples, row_samples
+from tvmconv.operators.grid_sample import Sampling, plane_samples, row_samples
 from tvmconv.operators.plane_resize import Tables, Taps, plane_resize
 from tvmconv.tir.annotations import TRANSPOSE_LANES
 
@@ -85,20 +85,21 @@ def emit_plane_sample(emitter: Emitter, node: Node, record: CallRecord) -> None:
     n, channels, height, width = image.dims
     points = prod(grid.dims[2:])
     attrs = node.attrs
-    options: dict[str, Any] = {
-        "size": (height, width),
-        "method": attrs["method"],
-        "border": attrs["padding_mode"] == "border",
-        "align_corners": bool(attrs["align_corners"]),
-    }
+    sampling = Sampling(
+        size=(height, width),
+        method=attrs["method"],
+        border=attrs["padding_mode"] == "border",
+        align_corners=bool(attrs["align_corners"]),
+    )
     data = emitter.as_plain(image)
     if _samples_rows(emitter, node, points):
+        lanes = emitter.lanes
         sampled: Any = partial(
-            row_samples, lanes=emitter.lanes, transposed=TRANSPOSE_LANES, **options
+            row_samples, sampling=sampling, lanes=lanes, transposed=TRANSPOSE_LANES
         )
         data = rows_of_columns(emitter, node, data, (n, channels, height * width))
     else:
-        sampled = partial(plane_samples, **options)
+        sampled = partial(plane_samples, sampling=sampling)
         data = emitter.reshape(data, (n, channels, height * width))
     result = emitter.call(
         sampled,
