@@ -14,6 +14,7 @@ from tvmconv.graph.layout import LayoutPlan
 from tvmconv.graph.rewrite.fold import as_float32
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.device import Device
+from tvmconv.machines.record import processor
 from tvmconv.operators.layout import from_blocked, to_blocked
 from tvmconv.tir.annotations import ORIGIN
 from tvmconv.tvm_api import relax, topi
@@ -67,6 +68,14 @@ class Emitter:
     def lanes(self) -> int:
         """Channels in one block."""
         return self.machine.channel_block
+
+    @property
+    def row_lanes(self) -> int:
+        """Values in a vector along an axis of any length; 0 if vectors have no known length."""
+        machine = self.machine
+        if not machine.runs_along_axes or processor(machine).vector.scalable:
+            return 0
+        return processor(machine).lanes
 
     def bind(self, expr: RelaxExpr, record: CallRecord) -> RelaxExpr:
         """Bind an expression to a new variable and remember what it computes."""

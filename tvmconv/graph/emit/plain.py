@@ -148,12 +148,11 @@ def _operator(node: Node) -> str:
 def _softmax(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
     """Softmax or its logarithm."""
     data, logarithm = emitter.as_plain(node.inputs[0]), node.op == "nn.log_softmax"
-    shape, machine = node.output.dims, emitter.machine
+    shape = node.output.dims
     axis = node.attrs["axis"] % len(shape)
     outer, size, columns = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
-    fixed = machine.runs_along_axes and not processor(machine).vector.scalable
-    lanes = processor(machine).lanes if fixed else 0
-    if fixed and are_few_columns(outer, size, columns, lanes):
+    lanes = emitter.row_lanes
+    if lanes and are_few_columns(outer, size, columns, lanes):
         short = partial(
             softmax_short_rows,
             columns=columns,
@@ -164,7 +163,7 @@ def _softmax(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
         view = emitter.reshape(data, (outer, size * columns))
         return emitter.reshape(emitter.call(short, [view], record, opaque=True), shape)
     shortest = _SHORT_ROW if columns == 1 else _LONG_ROW
-    if fixed and columns <= _FEW_COLUMNS and size > shortest:
+    if lanes and columns <= _FEW_COLUMNS and size > shortest:
         loops = partial(softmax_rows, lanes=lanes, logarithm=logarithm)
         view = rows_of_columns(emitter, node, data, (outer, size, columns))
         view = emitter.reshape(view, (outer * columns, size))

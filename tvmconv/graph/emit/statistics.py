@@ -10,7 +10,6 @@ from operator import mul
 from tvmconv.graph.emit.emitter import CallRecord, Emitter
 from tvmconv.graph.emit.plain_moves import row_transposition
 from tvmconv.graph.ir import Node
-from tvmconv.machines.record import processor
 from tvmconv.operators.moments import batch_moments, channel_moments, group_moments, row_moments
 from tvmconv.operators.moments_short_rows import short_row_moments
 from tvmconv.operators.row_groups import are_short
@@ -71,12 +70,10 @@ def standardize_plain(emitter: Emitter, node: Node) -> None:
 def _row_moments(emitter: Emitter, view: RelaxExpr, epsilon: float) -> _Moments:
     """The function for rows of this shape."""
     rows, size = (int(extent) for extent in view.ty.shape)
-    machine = emitter.machine
-    if size > 1 and machine.runs_along_axes and not processor(machine).vector.scalable:
-        lanes = processor(machine).lanes
-        if are_short(rows, size, lanes, passes=2):
-            mark = row_transposition(size)
-            return lambda x: short_row_moments(x, epsilon, lanes, mark)
+    lanes = emitter.row_lanes
+    if lanes and size > 1 and are_short(rows, size, lanes, passes=2):
+        mark = row_transposition(size)
+        return lambda x: short_row_moments(x, epsilon, lanes, mark)
     return lambda x: row_moments(x, epsilon)
 
 
