@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from statistics import geometric_mean
 
 from docs.generate.benchmarks import saved
-from docs.generate.papers.section import section
+from docs.generate.papers.section import counted, section
 from docs.generate.ratios import ratios, spread, times, wins
 
 _NETWORKS = (
@@ -74,7 +74,7 @@ def text() -> str:
             *(
                 (
                     "",
-                    f"on x86, batch size 3, {threads} thread{'s' * (threads > 1)}, im2col with "
+                    f"on x86, batch size 3, {counted(threads)}, im2col with "
                     f"OpenBLAS over {name}: {spread(each)}; faster on {wins(each)} layers",
                     "partly",
                 )
@@ -103,8 +103,7 @@ def text() -> str:
             *(
                 (
                     "",
-                    f"on Zen 5, {threads} thread{'s' * (threads > 1)}, nine sizes: "
-                    f"{spread(each)} times",
+                    f"on Zen 5, {counted(threads)}, nine sizes: {spread(each)} times",
                     "not reproduced",
                 )
                 for threads, each in zen5
@@ -113,7 +112,7 @@ def text() -> str:
             *(
                 (
                     "",
-                    f"on x86, batch size 10, {threads} thread{'s' * (threads > 1)}, the fastest "
+                    f"on x86, batch size 10, {counted(threads)}, the fastest "
                     f"of five libraries over ours: {spread(each)}; "
                     f"faster on {wins(each)} poolings",
                     "partly",
@@ -123,7 +122,7 @@ def text() -> str:
             *(
                 (
                     "" if threads > 1 else "AlexNet and VGG-16 with 16 and 64 threads",
-                    f"{threads} thread{'s' * (threads > 1)}, the fastest of six libraries over "
+                    f"{counted(threads)}, the fastest of six libraries over "
                     f"ours: {', '.join(f'{title} {each[case]:.2f}' for case, title in _NETWORKS)}",
                     "partly",
                 )

@@ -7,7 +7,7 @@ from statistics import mean
 from typing import Any
 
 from docs.generate.benchmarks import saved
-from docs.generate.papers.section import section
+from docs.generate.papers.section import counted, section
 from docs.generate.ratios import ratios, spread, times, wins
 from tvmconv.core.workload import Conv2dWorkload
 
@@ -35,7 +35,7 @@ def text() -> str:
             *(
                 (
                     "" if threads > 1 else "2.2 to 5.8 times PyTorch's im2col",
-                    f"largest batch up to 128, {threads} thread{'s' * (threads > 1)}: "
+                    f"largest batch up to 128, {counted(threads)}: "
                     f"{spread(ratios(each, 'torch_im2col', 'im2win_nchw'))} times",
                     "partly" if threads == 16 else "reproduced",
                 )
@@ -54,7 +54,7 @@ def text() -> str:
             *(
                 (
                     "" if threads > 1 else "faster than im2col",
-                    f"batch up to 128, {threads} thread{'s' * (threads > 1)}, our whole-matrix "
+                    f"batch up to 128, {counted(threads)}, our whole-matrix "
                     f"im2col: {spread(ratios(each, 'im2col:mc=0', 'im2win_nchw'))} times",
                     "partly",
                 )

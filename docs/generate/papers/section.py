@@ -19,3 +19,8 @@ def section(title: str, paper: str, rows: Iterable[tuple[str, str, str]]) -> str
     lines += ["| claim | here | verdict |", "|---|---|---|"]
     lines += [f"| {claim} | {here} | {verdict} |" for claim, here, verdict in rows]
     return "\n".join(lines) + "\n"
+
+
+def counted(threads: int) -> str:
+    """Return the number of threads as text."""
+    return f"{threads} thread{'s' * (threads > 1)}"

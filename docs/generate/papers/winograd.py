@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import geometric_mean
 
 from docs.generate.benchmarks import saved
-from docs.generate.papers.section import section
+from docs.generate.papers.section import counted, section
 from docs.generate.ratios import ratios, spread, times
 
 
@@ -43,7 +43,7 @@ def text() -> str:
         *(
             (
                 "",
-                f"batch sizes 1 to 64, {threads} thread{'s' * (threads > 1)}, {name} over ours: "
+                f"batch sizes 1 to 64, {counted(threads)}, {name} over ours: "
                 f"{spread(ratios(layers, library, 'tvmconv'))} times",
                 "partly",
             )
