@@ -79,7 +79,7 @@ def _by_rows(schedule: Schedule, block: Block, machine: Machine, image: tuple[in
     return True
 
 
-def _shared(extents: list[int], machine: Machine) -> int:
+def shared_loops(extents: list[int], machine: Machine) -> int:
     """How many of the outer loops are fused to the loop that threads share.
 
     A fused loop over all vectors would take two or three divisions for each vector, half of the
@@ -118,7 +118,7 @@ def spatial_block(schedule: Schedule, block: Block, machine: Machine) -> None:
     outer, inner = loops[:first], schedule.fuse(*loops[first:])
     if prod(extents[:first]) >= 2 * machine.cores or not wide:
         if outer:
-            shared = outer[: _shared(extents[:first], machine)]
+            shared = outer[: shared_loops(extents[:first], machine)]
             parallelize(schedule, _fusible(schedule, shared), block.work, machine.cores)
         vectorize_loop(schedule, inner, lanes)
         return

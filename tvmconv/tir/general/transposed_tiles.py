@@ -27,7 +27,7 @@ _SHORT_BYTES = 4 * _CACHE_LINE
 # lines of the operand, and of the result, at multiples of these distances share few cache sets
 _READ_SETS, _WRITTEN_SETS = 512, 2048
 # streams of stores whose lines stay in one set of the first cache
-_STREAMS = 8
+STREAMS = 8
 # a block of operand lines that stays in the first cache
 _NEAR_BYTES = 1 << 15
 # lines of the result that are so close to each other that any order of them is good
@@ -60,14 +60,17 @@ class TransposedCopy:
 
     def read_distance(self) -> int:
         """Bytes between neighboring lines of the operand; 0 if they vary."""
-        return self.item * _distance(self.load.source, self.load.indices, self.written)
+        return self.item * distance(self.load.source, self.load.indices, self.written)
 
     def written_distance(self, axis: BlockAxis | None = None) -> int:
         """Bytes between neighbors of the result along an axis, by default between its lines."""
-        return self.item * _distance(self.store.buffer, self.store.indices, axis or self.read)
+        return self.item * distance(self.store.buffer, self.store.indices, axis or self.read)
 
 
-def _distance(buffer: Any, indices: Any, axis: BlockAxis) -> int:
+def distance(buffer: Any, indices: Any, axis: Any) -> int:
+    """Elements between neighbors of a dense buffer along an axis; 0 if they are not constant."""
+    if not all(isinstance(size, tirx.IntImm) for size in buffer.shape):
+        return 0
     place: Any = 0
     for index, size in zip(indices, buffer.shape, strict=True):
         place = place * int(size) + index
@@ -118,7 +121,7 @@ def _whole_lines(copy: TransposedCopy, lanes: int) -> Tile | None:
     """
     read, written = copy.read.extent, copy.written.extent
     if _next_axis(copy) is not None:
-        side = _power(min(lanes, _STREAMS, read, written))
+        side = _power(min(lanes, STREAMS, read, written))
         return Tile(side, side, TRANSPOSE) if side >= _PART else None
     if lanes > _MOST or min(read, written) < lanes or not _is_far(copy):
         return None
@@ -139,7 +142,7 @@ def _is_far(copy: TransposedCopy) -> bool:
 def _next_axis(copy: TransposedCopy) -> BlockAxis | None:
     """The axis that continues short lines of the result which share sets of the cache."""
     length = copy.written.extent * copy.item
-    if length > _SHORT_BYTES or copy.read.extent <= _STREAMS:
+    if length > _SHORT_BYTES or copy.read.extent <= STREAMS:
         return None
     distance = copy.written_distance()
     if not distance or distance % _WRITTEN_SETS:
