@@ -23,8 +23,8 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     1. Loads are contiguous along one axis, stores along another axis: squares are read as vectors,
        transposed in registers and stored as vectors. If squares do not divide an axis, the last
        square overlaps the square before it.
-    2. Both are contiguous along one axis of few bytes, a line: a few lines that follow each other
-       in the operand are moved before the next ones, while their cache lines are near.
+    2. Both are contiguous along one axis of few bytes, a line. Some lines that follow each other in
+       the operand are moved before the next ones, while the cache has them.
     3. Threads share rows of squares, or groups of lines.
     """
     from tvmconv.tvm_api.s_tir import Schedule
