@@ -55,7 +55,7 @@ def _add_up_rows(schedule: Schedule, block: Block, machine: Machine) -> bool:
     if not fits or length >= _PART_VECTORS * machine.lanes or rows < _FEWEST_ROWS:
         return False
     partial = schedule.rfactor(block.loops[part], spatial)
-    _store_as_rows(schedule, partial, spatial, length)
+    _store_as_rows(schedule, partial)
     # TVM puts the axis of the partial results first
     _order_axes(schedule, partial, [*range(1, spatial + 1), 0])
     _order_axes(schedule, block.rv, [*range(1, spatial + 1), 0])
@@ -65,20 +65,24 @@ def _add_up_rows(schedule: Schedule, block: Block, machine: Machine) -> bool:
 def _join_rows(schedule: Schedule, block: Block, machine: Machine) -> bool:
     """Add up several short rows as one row, then the parts of each column.
 
-    Returns whether the schedule has changed.
+    Where other axes are reduced too, these may be all rows. Returns whether the schedule has changed.
     """
     axes = _last_axes(schedule.get(block.rv))
     spatial = block.kinds.count("S")
     if axes is None or [block.kinds[axis] for axis in axes] != ["R", "S"]:
         return False
     step, columns = axes
-    length = block.extents[columns]
-    count = _rows_of_one(block.extents[step], length, machine)
+    length, rows = block.extents[columns], block.extents[step]
+    reduced = prod(n for n, kind in zip(block.extents, block.kinds, strict=True) if kind == "R")
+    most = rows if reduced >= _FEWEST_ROWS * rows else rows // 2
+    count = _rows_of_one(rows, most, length, machine)
     if count is None or columns != spatial - 1:
         return False
-    _, chain = schedule.split(block.loops[step], [None, count])
+    chain = block.loops[step]
+    if count < rows:
+        _, chain = schedule.split(chain, [None, count])
     partial = schedule.rfactor(chain, spatial - 1)
-    _store_as_rows(schedule, partial, spatial, length)
+    _store_as_rows(schedule, partial)
     _order_axes(schedule, partial, [*range(1, spatial), 0, spatial])
     _order_axes(schedule, block.rv, [*range(1, spatial + 1), 0])
     return True
@@ -96,11 +100,11 @@ def _last_axes(statement: SBlock) -> tuple[int, int] | None:
     return (first[0], first[1]) if len(first) == 2 and not others else None
 
 
-def _rows_of_one(rows: int, columns: int, machine: Machine) -> int | None:
-    """How many rows become one: a divisor of their number, so that vectors are full."""
+def _rows_of_one(rows: int, most: int, columns: int, machine: Machine) -> int | None:
+    """How many rows become one, at most ``most``: a divisor, so that vectors are full."""
     if columns > 2 * machine.lanes:
         return None
-    most = min(rows // 2, _JOINED_VECTORS * machine.lanes // columns)
+    most = min(most, _JOINED_VECTORS * machine.lanes // columns)
     divisors = [count for count in range(2, most + 1) if rows % count == 0]
 
     def vectors(count: int) -> tuple[float, int]:
@@ -109,14 +113,16 @@ def _rows_of_one(rows: int, columns: int, machine: Machine) -> int | None:
     return min(divisors, key=vectors, default=None)
 
 
-def _store_as_rows(schedule: Schedule, partial: BlockRV, spatial: int, length: int) -> None:
-    """One index for the last two indices of partial results, so that their axes can be joined."""
+def _store_as_rows(schedule: Schedule, partial: BlockRV) -> None:
+    """One index for all indices of partial results, so that their axes can be joined."""
     from tvmconv.tvm_api.tirx import IndexMap
 
+    statement = schedule.get(partial)
+    shape = [int(size) for size in statement.writes[0].source.shape]
     row = IndexMap.from_func(
-        lambda *place: (*place[:-2], place[-2] * length + place[-1]),
-        ndim=spatial + 1,
-        index_dtype=str(schedule.get(partial).iter_vars[0].var.ty.dtype),
+        lambda *place: [sum(i * prod(shape[n + 1 :]) for n, i in enumerate(place))],
+        ndim=len(shape),
+        index_dtype=str(statement.iter_vars[0].var.ty.dtype),
     )
     schedule.transform_layout(partial, ("write", 0), row)
 
