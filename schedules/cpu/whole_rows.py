@@ -65,7 +65,8 @@ def _add_up_rows(schedule: Schedule, block: Block, machine: Machine) -> bool:
 def _join_rows(schedule: Schedule, block: Block, machine: Machine) -> bool:
     """Add up several short rows as one row, then the parts of each column.
 
-    Where other axes are reduced too, these may be all rows. Returns whether the schedule has changed.
+    Where other axes are reduced too, these may be all rows. Returns whether the schedule has
+    changed.
     """
     axes = _last_axes(schedule.get(block.rv))
     spatial = block.kinds.count("S")

@@ -38,9 +38,9 @@ def test_the_loop_over_a_row_stays_without_bands(cores, expected):
 
 @pytest.mark.parametrize("dtype", ["float64", "int64", "bool", "bfloat16"])
 def test_images_of_every_type_have_bands_of_rows(dtype):
-    data = te.placeholder((1, 4, 30, 20, 16), dtype, name="data")
-    swapped = te.compute((1, 4, 20, 30, 16), lambda n, b, h, w, c: data[n, b, w, h, c])
-    function = schedule_function(te.create_prim_func([data, swapped]), V3.with_cores(2))
+    data = te.placeholder((1, 4, 40, 30, 16), dtype, name="data")
+    rows = te.compute((1, 4, 20, 30, 16), lambda n, b, h, w, c: data[n, b, h * 2, w, c])
+    function = schedule_function(te.create_prim_func([data, rows]), V3.with_cores(2))
     loops = nodes(function, tirx.For)
     shared = [int(loop.extent) for loop in loops if loop.kind == tirx.ForKind.PARALLEL]
     assert shared == [8]
