@@ -130,7 +130,8 @@ class CodeCosts:
         Whether polyphase Winograd for strided kernels pays in FP32. For integers costs decide.
 
     The field ``halves`` says whether Strassen's algorithm was found to pay. ``transform`` to
-    ``streamed`` are Winograd's costs over Cascade Lake's. ``border_rows`` are fetches of unrolled
+    ``streamed`` are Winograd's costs over Cascade Lake's. ``streamed`` is also the share of direct
+    convolution's prefetched weights that FMAs do not hide. ``border_rows`` are fetches of unrolled
     rows over Zen 4's. ``fetched_panel`` is the largest share of L2 of a prefetched panel.
     """
 

@@ -326,10 +326,13 @@ class TileModel:
         tiles = w.out_planes * -(-w.out_height // tile[1]) * -(-w.out_width // tile[2])
         again = weights_again(self.machine, self.weight_bytes, groups, tiles) / cores
         again += partition.weights_again(self.weight_bytes)
+        waited = self.weight_cycles
+        if config.get("fetch_weight", 0):
+            waited = max(self.machine.code.streamed * waited, waited - arithmetic)
         return {
             "arithmetic": arithmetic,
             "activations": max(0.0, self.activation_cycles - arithmetic) + late,
-            "weights": self.weight_cycles + again,
+            "weights": waited + again,
             "crossing": crossing_of(self, partition),
         }
 
