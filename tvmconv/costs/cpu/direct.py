@@ -24,7 +24,7 @@ from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.direct_partition import block_rows, crossing_of, partition_of
 from tvmconv.costs.cpu.microkernel import ROUNDING, Microkernel
 from tvmconv.costs.cpu.panel_blocks import weights_again
-from tvmconv.costs.cpu.partition import output_bytes
+from tvmconv.costs.cpu.partition import memory_rate, output_bytes
 from tvmconv.machines.multiply import Multiply, steps_a_cycle
 from tvmconv.machines.record import Machine
 
@@ -305,7 +305,7 @@ class TileModel:
     @property
     def weight_cycles(self) -> float:
         """Cycles of waiting for weights; in a network they come from memory."""
-        return self.weight_bytes / self.machine.rates.memory / self.machine.cores
+        return self.weight_bytes / memory_rate(self.machine) / self.machine.cores
 
     @property
     def activation_cycles(self) -> float:

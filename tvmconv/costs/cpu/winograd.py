@@ -33,6 +33,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu import winograd_traffic as traffic
 from tvmconv.costs.cpu.microkernel import ROUNDING, Microkernel
+from tvmconv.costs.cpu.partition import memory_rate
 from tvmconv.costs.cpu.tile_knobs import flag
 from tvmconv.costs.cuts import divisors
 from tvmconv.costs.winograd_transforms import input_arithmetic, output_arithmetic
@@ -188,7 +189,7 @@ class WinogradModel:
         scratch = traffic.scratch_bytes(w, machine, tiles) * alive
         read, written = traffic.image_bytes(w, machine)
         image = read + 2 * written
-        stream, again = weights / (constants.MEMORY_SHARE * machine.rates.memory), 0.0
+        stream, again = weights / (constants.MEMORY_SHARE * memory_rate(machine)), 0.0
         if weights + scratch > constants.REGION_L2 * machine.l2_bytes:
             again = (regions - 1) * weights / self._rate(weights + scratch)
         spilled = max(0.0, scratch - constants.SCRATCH_L2 * machine.l2_bytes)
@@ -197,8 +198,8 @@ class WinogradModel:
         passed = w.out_planes * image / self._l3_rate if image > machine.l2_bytes // 2 else 0.0
         shown = constants.SCRATCH_SHOWN * (spill + passed) + transforms
         again *= constants.AGAIN_SHOWN
-        # Only the first region's work can hide the arrival of weights; later regions find them. FMAs
-        # that wait for L2 hide nothing: small register tiles took 1.2 to 1.9 times as long.
+        # Only the first region's work can hide the arrival of weights; later regions find them.
+        # FMAs that wait for L2 hide nothing: small register tiles took 1.1 to 1.6 times as long.
         hidden = (computed + shown) / regions
         waited = max(constants.STREAM_SHOWN * code.streamed * stream, stream - hidden)
         return {
