@@ -76,7 +76,9 @@ _DOUBLE_PUMPED = frozenset({"znver4"})
 # LLVM's name of a CPU -> bytes in a cycle of L2, L3 and memory. L2 and L3 by `tvmconv cpu
 # --measure`. Memory by Winograd layers that wait for weights: one thread received 8.6 bytes in a
 # cycle of 4.4 GHz, two together 10.3.
-_BANDWIDTHS = {"znver5": {"l2": 60.0, "l3": 30.0, "memory": 10.0, "all_memory": 12.0}}
+_BANDWIDTHS: dict[str, dict[str, Any]] = {
+    "znver5": {"l2": 60.0, "l3": 30.0, "memory": 10.0, "all_memory": 12.0}
+}
 # LLVM's name of a CPU and bits of its vectors -> its costs of code, where they differ.
 # docs/notes/machine-models.md says how they were measured.
 _CODE: dict[tuple[str, int], dict[str, Any]] = {
