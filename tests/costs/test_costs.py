@@ -73,8 +73,9 @@ def test_a_slower_core_is_never_predicted_to_be_faster(
         assert slower >= cycles * (1 - 1e-12), (algorithm, name)
 
 
-# `words` is a rate of integers: tests/costs/test_integers.py
-FLOATING_RATES = [f.name for f in fields(Rates) if f.name not in ("origin", "words")]
+# `words` is a rate of integers (tests/costs/test_integers.py), `all_memory` one of several cores
+OTHER_RATES = ("origin", "words", "all_memory")
+FLOATING_RATES = [f.name for f in fields(Rates) if f.name not in OTHER_RATES]
 
 
 @pytest.mark.parametrize("machine", [V3, V4], ids=["avx2", "avx512"])
@@ -201,3 +202,23 @@ def test_tiles_of_two_rows_read_weights_less_often_where_border_rows_are_cheap()
     code = replace(V4.code, border_rows=0.25)
     model = TileModel(Conv2dWorkload.parse(DEEP), replace(V4, code=code))
     assert model.best_tile() == (2, 2, 7)
+
+
+def test_fmas_hide_the_prefetched_share_of_weights() -> None:
+    workload = Conv2dWorkload.parse(DEEP)
+    model = TileModel(workload, replace(V4, code=replace(V4.code, streamed=0.4)))
+    config = Config.of(oc=2, oh=2, ow=7, rows=0, fetch_weight=1)
+    fetched, waited = (model.parts(config.replace(fetch_weight=f))["weights"] for f in (1, 0))
+    assert fetched == pytest.approx(0.4 * waited)
+    # as many FMAs hide no more than their own cycles
+    slow = replace(model.machine, rates=replace(V4.rates, memory=V4.rates.memory / 8))
+    parts = replace(model, machine=slow).parts(config)
+    assert parts["weights"] == pytest.approx(8 * waited - parts["arithmetic"])
+
+
+def test_fmas_that_wait_for_l2_hide_no_weights_from_memory() -> None:
+    """F(3x5) by 4 tiles took 1.4 of the time of 8 tiles, whose weights pass L2 once."""
+    machine = resolve_machine("llvm -mcpu=znver5", 1)
+    model = WinogradModel(Conv2dWorkload.parse("ic256ih12oc512kh3"), machine)
+    config = Config.of(mh=3, mw=5, fused=1, rh=4, rw=2, rt=8, kr=2)
+    assert model.call_cycles(config.replace(rt=4)) > 1.05 * model.call_cycles(config)

@@ -83,7 +83,8 @@ def test_only_an_l3_may_be_absent_and_a_rate_unknown() -> None:
     data = V4.to_json()["rates"]
     assert read_rates({**data, "l3": 0}).behind_l2 == V4.rates.memory
     assert read_rates({**data, "words": 0}) == V4.rates
+    assert read_rates({**data, "all_memory": 0}) == V4.rates
     for name in RATES:
-        if name not in ("l3", "words"):
+        if name not in ("l3", "words", "all_memory"):
             with pytest.raises(ValueError, match=name):
                 read_rates({**data, name: 0})

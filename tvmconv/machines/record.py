@@ -59,8 +59,8 @@ class Rates:
         Values in L1 that are broadcast to a vector.
     l1, l2, l3
         Bytes read from that cache; 0 for a missing L3.
-    memory
-        Bytes read from memory.
+    memory, all_memory
+        Bytes read from memory, by one core and by all together; 0 for no common limit.
     origin
         ``shipped`` with the package, or ``measured`` and when.
 
@@ -75,6 +75,7 @@ class Rates:
     memory: float
     origin: str = SHIPPED
     words: float = 0.0
+    all_memory: float = 0.0
 
     @property
     def behind_l2(self) -> float:
@@ -89,8 +90,7 @@ class CodeCosts:
     Parameters
     ----------
     folded_broadcast
-        Cycles of a broadcast inside an FMA, relative to a broadcast that several FMAs share. Loops
-        with such FMAs do not fully sustain the load ports.
+        Cycles of a broadcast inside an FMA over a shared one: the load ports are not fully used.
     pack_vector, pack_element
         Cycles to copy a vector, or one value of plain input, to a packed panel and to read it back.
     unrolls_block
@@ -130,8 +130,8 @@ class CodeCosts:
         Whether polyphase Winograd for strided kernels pays in FP32. For integers costs decide.
 
     The field ``halves`` says whether Strassen's algorithm was found to pay. ``transform`` to
-    ``streamed`` are Winograd's costs over Cascade Lake's. ``border_rows`` are fetches of unrolled
-    rows over Zen 4's. ``fetched_panel`` is the largest share of L2 of a prefetched panel.
+    ``streamed`` are Winograd's costs over Cascade Lake's, ``streamed`` also direct convolution's.
+    ``border_rows`` are fetches of rows over Zen 4's. A prefetched panel is ``fetched_panel`` of L2.
     """
 
     folded_broadcast: float

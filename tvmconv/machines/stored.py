@@ -57,8 +57,8 @@ def read_rates(data: Mapping[str, Any]) -> Rates:
             good = isinstance(value, str)
         else:
             good = type(value) in (int, float) and isfinite(value) and 0 <= value <= _MOST_A_CYCLE
-            # a core may lack an L3; the rate of packed integers may be unknown
-            good = good and (value > 0 or field.name in ("l3", "words"))
+            # a core may lack an L3; the rates of packed integers and of all cores may be unknown
+            good = good and (value > 0 or field.name in ("l3", "words", "all_memory"))
         if not good:
             raise ValueError(f"{field.name}={value!r} is not a rate")
     return rates

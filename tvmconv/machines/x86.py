@@ -74,17 +74,20 @@ _PACKED_STEPS = {"znver4": 1.0, "haswell": 1.0, "broadwell": 1.0, "znver1": 0.5,
 # CPUs whose units process a 512-bit vector in two parts
 _DOUBLE_PUMPED = frozenset({"znver4"})
 # LLVM's name of a CPU -> bytes in a cycle of L2, L3 and memory. L2 and L3 by `tvmconv cpu
-# --measure`; memory by Winograd layers whose weights come from it (6 to 11 on a shared machine).
-_BANDWIDTHS = {"znver5": (60.0, 30.0, 8.0)}
+# --measure`. Memory by Winograd layers that wait for weights: one thread received 8.6 bytes in a
+# cycle of 4.4 GHz, two together 10.3.
+_BANDWIDTHS: dict[str, dict[str, Any]] = {
+    "znver5": {"l2": 60.0, "l3": 30.0, "memory": 10.0, "all_memory": 12.0}
+}
 # LLVM's name of a CPU and bits of its vectors -> its costs of code, where they differ.
 # docs/notes/machine-models.md says how they were measured.
 _CODE: dict[tuple[str, int], dict[str, Any]] = {
-    ("znver5", 256): {"transform": 0.33, "long_transform": 0.1, "spilled": 0.2, "streamed": 0.8},
+    ("znver5", 256): {"transform": 0.33, "long_transform": 0.1, "spilled": 0.2, "streamed": 0.4},
     ("znver5", 512): {
         "transform": 0.57,
         "long_transform": 0.1,
         "spilled": 0.2,
-        "streamed": 0.8,
+        "streamed": 0.4,
         "border_rows": 0.25,
         "fetched_panel": 1.0,
     },
@@ -94,9 +97,7 @@ _CODE: dict[tuple[str, int], dict[str, Any]] = {
 def as_processor(record: Machine, mcpu: str) -> Machine:
     """The machine model of an instruction set, adapted to one of its CPUs."""
     rates = replace(record.rates, words=_PACKED_STEPS.get(mcpu, record.rates.words))
-    if mcpu in _BANDWIDTHS:
-        l2, l3, memory = _BANDWIDTHS[mcpu]
-        rates = replace(rates, l2=l2, l3=l3, memory=memory)
+    rates = replace(rates, **_BANDWIDTHS.get(mcpu, {}))
     if mcpu in _DOUBLE_PUMPED and record.vector.bits == 512:
         rates = replace(rates, multiply_adds=rates.multiply_adds / 2)
         record = replace(record, fma_units=record.fma_units // 2)

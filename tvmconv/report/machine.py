@@ -12,6 +12,7 @@ from tvmconv.report.document import Report
 from tvmconv.report.table import Column, Table, bytes_text, plain
 
 _FIELDS = plain("field", "value", "unit")
+_LEVELS = ("l1", "l2", "l3", "memory", "all_memory")
 _UNITS = {
     "vector.bits": "bits",
     "channel_block": "float32 values",
@@ -19,7 +20,7 @@ _UNITS = {
     "load_ports": "vectors a cycle",
     **dict.fromkeys(("rates.multiply_adds", "rates.words"), "vectors a cycle"),
     "rates.broadcasts": "values a cycle",
-    **dict.fromkeys(("rates.l1", "rates.l2", "rates.l3", "rates.memory"), "bytes a cycle"),
+    **dict.fromkeys((f"rates.{name}" for name in _LEVELS), "bytes a cycle"),
     "code.folded_broadcast": "times a shared one",
     **dict.fromkeys(("code.pack_vector", "code.pack_element"), "cycles"),
 }

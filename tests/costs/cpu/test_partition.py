@@ -10,7 +10,8 @@ from tests.kernels import V3, V4, default_config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.costs.cpu.direct_partition import partition_of
-from tvmconv.costs.cpu.partition import Partition, best, spans
+from tvmconv.costs.cpu.partition import Partition, best, memory_rate, spans
+from tvmconv.costs.cpu.winograd import WinogradModel
 from tvmconv.kernels import registry
 from tvmconv.schedules.cpu.depthwise import row_bands_of
 
@@ -91,3 +92,16 @@ def test_a_prediction_names_what_crosses(problem):
         config = registry.offers(name, workload, machine)[0]
         parts = registry.explain_cost(name, workload, machine, config)
         assert (parts["crossing"] > 0) == (cores > 1)
+
+
+def test_cores_share_the_bytes_of_memory_where_their_sum_is_known():
+    assert memory_rate(V4.with_cores(2)) == V4.rates.memory
+    limited = replace(V4, rates=replace(V4.rates, memory=10.0, all_memory=12.0))
+    assert [memory_rate(limited.with_cores(cores)) for cores in (1, 2, 4)] == [10.0, 6.0, 3.0]
+    # so that two threads choose fewer transformed weights
+    workload = Conv2dWorkload.parse("ic512ih7oc512kh3ph1")
+    sizes = []
+    for machine in (limited, replace(limited, rates=replace(limited.rates, all_memory=0.0))):
+        found = WinogradModel(workload, machine.with_cores(2)).best()
+        sizes.append(found.int("mh") * found.int("mw"))
+    assert sizes[0] < sizes[1]

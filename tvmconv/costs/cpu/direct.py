@@ -24,7 +24,7 @@ from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.direct_partition import block_rows, crossing_of, partition_of
 from tvmconv.costs.cpu.microkernel import ROUNDING, Microkernel
 from tvmconv.costs.cpu.panel_blocks import weights_again
-from tvmconv.costs.cpu.partition import output_bytes
+from tvmconv.costs.cpu.partition import memory_rate, output_bytes
 from tvmconv.machines.multiply import Multiply, steps_a_cycle
 from tvmconv.machines.record import Machine
 
@@ -305,7 +305,7 @@ class TileModel:
     @property
     def weight_cycles(self) -> float:
         """Cycles of waiting for weights; in a network they come from memory."""
-        return self.weight_bytes / self.machine.rates.memory / self.machine.cores
+        return self.weight_bytes / memory_rate(self.machine) / self.machine.cores
 
     @property
     def activation_cycles(self) -> float:
@@ -326,10 +326,13 @@ class TileModel:
         tiles = w.out_planes * -(-w.out_height // tile[1]) * -(-w.out_width // tile[2])
         again = weights_again(self.machine, self.weight_bytes, groups, tiles) / cores
         again += partition.weights_again(self.weight_bytes)
+        waited = self.weight_cycles
+        if config.get("fetch_weight", 0):
+            waited = max(self.machine.code.streamed * waited, waited - arithmetic)
         return {
             "arithmetic": arithmetic,
             "activations": max(0.0, self.activation_cycles - arithmetic) + late,
-            "weights": self.weight_cycles + again,
+            "weights": waited + again,
             "crossing": crossing_of(self, partition),
         }
 

@@ -82,6 +82,12 @@ class Partition:
         return constants.EDGE * blocks if overlap and self.rows_apart > self.images else 0.0
 
 
+def memory_rate(machine: Machine) -> float:
+    """Bytes a cycle that each core receives from memory while all cores read different ones."""
+    rates = machine.rates
+    return min(rates.memory, (rates.all_memory or float("inf")) / machine.cores)
+
+
 def crossing_cycles(machine: Machine, crossing: float) -> float:
     """Cycles in which a thread waits for so many bytes that other cores wrote."""
     return crossing / (constants.CROSSING * machine.rates.behind_l2)
