@@ -208,7 +208,9 @@ def test_depthwise_convolution_is_exact(text: str, machine: Machine):
     assert len(np.unique(expected)) > 50
 
 
-@alternating_machines("steps", ["+quantise+add", "+add", "+quantise+hardswish", "+silu"], ALL)
+@alternating_machines(
+    "steps", ["+quantise+add", "+add", "+quantise", "+quantise+hardswish", "+silu"], ALL
+)
 def test_steps_after_the_sums_round_as_the_model_does(steps: str, machine: Machine):
     """Except for ties: an FMA rounds once where numpy rounds twice."""
     text = f"ic32ih14oc64kh3ph1:u8s8s32u8:zpdata+bias{steps}"
@@ -230,6 +232,14 @@ def test_roundings_in_the_middle_are_vector_code(machine: Machine):
     # both roundings, the scale of the sums, and two factors with their additions
     assert others == [widened, widened, widened, 2 * widened]
     assert widened > 0
+
+
+@pytest.mark.parametrize("machine", [V3, V4], ids=lambda machine: machine.mcpu)
+def test_a_value_that_is_rounded_twice_is_bounded_as_a_byte(machine: Machine):
+    text = "ic32ih14oc64kh1:u8s8s32u8:whole+bias+quantise"
+    code = assembly(make_kernel(Conv2dWorkload.parse(text), machine, "direct"))
+    assert not code.has("vmaxps|vminps|vpaddsw")
+    assert code.has("vpminub")
 
 
 @pytest.mark.parametrize(
