@@ -313,6 +313,8 @@ def test_rows_of_a_depthwise_layer_are_put_side_by_side_by_moving_bytes():
     assert code.count(r"vperm[ti]2b") % 9 == 0
     assert code.count(r"vperm[ti]2b") >= 27
     assert not code.has(r"vpslld|vpmovzxbd")
+    # a vector that fills two places is read twice by one load
+    assert code.has(r"vbroadcast\w*128|vbroadcast\w*x4")
 
 
 def test_a_lone_row_of_a_dword_is_widened_in_one_instruction():
