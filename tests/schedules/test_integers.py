@@ -208,7 +208,9 @@ def test_depthwise_convolution_is_exact(text: str, machine: Machine):
     assert len(np.unique(expected)) > 50
 
 
-@alternating_machines("steps", ["+quantise+add", "+add", "+quantise+hardswish", "+silu"], ALL)
+@alternating_machines(
+    "steps", ["+quantise+add", "+add", "+quantise", "+quantise+hardswish", "+silu"], ALL
+)
 def test_steps_after_the_sums_round_as_the_model_does(steps: str, machine: Machine):
     """Except for ties: an FMA rounds once where numpy rounds twice."""
     text = f"ic32ih14oc64kh3ph1:u8s8s32u8:zpdata+bias{steps}"
@@ -230,6 +232,14 @@ def test_roundings_in_the_middle_are_vector_code(machine: Machine):
     # both roundings, the scale of the sums, and two factors with their additions
     assert others == [widened, widened, widened, 2 * widened]
     assert widened > 0
+
+
+@pytest.mark.parametrize("machine", [V3, V4], ids=lambda machine: machine.mcpu)
+def test_a_value_that_is_rounded_twice_is_bounded_as_a_byte(machine: Machine):
+    text = "ic32ih14oc64kh1:u8s8s32u8:whole+bias+quantise"
+    code = assembly(make_kernel(Conv2dWorkload.parse(text), machine, "direct"))
+    assert not code.has("vmaxps|vminps|vpaddsw")
+    assert code.has("vpminub")
 
 
 @pytest.mark.parametrize(
@@ -303,6 +313,8 @@ def test_rows_of_a_depthwise_layer_are_put_side_by_side_by_moving_bytes():
     assert code.count(r"vperm[ti]2b") % 9 == 0
     assert code.count(r"vperm[ti]2b") >= 27
     assert not code.has(r"vpslld|vpmovzxbd")
+    # a vector that fills two places is read twice by one load
+    assert code.has(r"vbroadcast\w*128|vbroadcast\w*x4")
 
 
 def test_a_lone_row_of_a_dword_is_widened_in_one_instruction():

@@ -81,6 +81,36 @@ def test_all_pairs_are_added_as_onnxruntime_adds_them(machine: Machine):
         assert (actual == actual[:, :1]).all()
 
 
+@each_machine
+@pytest.mark.parametrize("mark", ["", ":whole"])
+def test_a_second_rounding_keeps_the_bounds_of_the_first(mark: str, machine: Machine):
+    """The sums pass the first bounds at both ends, and in two cases the last bounds, too."""
+    text = f"ic8ih16oc8kh1:u8s8s32u8{mark}+bias+quantise"
+    kernel = make_kernel(Conv2dWorkload.parse(text), machine, "direct")
+    data = np.broadcast_to(np.arange(256, dtype=np.uint8).reshape(16, 16), (1, CHANNELS, 16, 16))
+    weight = np.eye(CHANNELS, dtype=np.int8).reshape(CHANNELS, CHANNELS, 1, 1)
+    bias = np.full(CHANNELS, -128, np.int32)
+    scale = np.full(CHANNELS, 2.0, np.float32)
+    zero = 0 if mark else 100
+    whole = (1, -zero, 255 - zero, zero)
+    last = [whole] if mark else [whole, (1, -60, 70, zero)]
+    for low, high, factor in ((-128, 127, 0.37), (0, 255, 0.37), (-40, 215, 1.5), (3, 5, 0.25)):
+        for row in last:
+            numbers = np.array([(0, low, high, factor), row], np.float32)
+            constants = Constants(weight, bias, 0, scale, numbers.reshape(-1))
+            actual = computed(kernel, IntegerOperands(data, constants, None))
+            rounded = ((data.astype(np.float32) - 128) * 2).clip(low, high)
+            expected = np.rint(rounded * np.float32(factor)).clip(*row[1:3]) + zero
+            np.testing.assert_array_equal(actual, expected)
+
+
+def test_a_factor_that_lets_a_rounded_value_leave_32_bits_is_refused():
+    steps, weight = [EpilogueOp("quantise")], np.ones((1, 1, 1, 1), np.int8)
+    for factor, exceeds in ((1.0, False), (2.0**23, True)):
+        numbers = np.array([(1, -128, 127, factor), (1, -128, 127, 128)]).reshape(-1)
+        assert exceeds_rounding(weight, None, np.ones(1), steps, numbers) == exceeds
+
+
 def test_terms_that_leave_32_bits_are_refused():
     numbers = numbers_of((0.02, 0, 3.0, 0, 1e-9, 0))
     steps = [EpilogueOp("quantise"), EpilogueOp("add")]

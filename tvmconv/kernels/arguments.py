@@ -56,14 +56,15 @@ def exceeds_rounding(
     A sum of data minus any zero point is at most 255 times the magnitudes of the weights. Results
     that are rounded to 8 bits approach the limit only if nearly all of them are clipped.
     """
-    from tvmconv.kernels.merged_scales import largest_terms, merged
+    from tvmconv.kernels.merged_scales import largest_terms, last_factor, merged
 
-    terms = 0.0
+    terms, growth = 0.0, 1.0
     if numbers is not None and numbers.size:
         scale, numbers = merged(epilogue, scale, numbers)
         terms = largest_terms(epilogue, numbers)
+        growth = max(1.0, last_factor(epilogue, numbers))
     sums = sum_bounds(weight, bias) * scale.astype(np.float64)
-    return bool(np.any(sums + terms >= _LARGEST_RESULT))
+    return bool(np.any((sums + terms) * growth >= _LARGEST_RESULT))
 
 
 def is_whole_range(numbers: Sequence[float] | Array, dtype: str) -> bool:

@@ -53,6 +53,10 @@ def merged(
     for place, step in enumerate(steps):
         if step.kind == "add":
             rows[place, 0] *= -rows[place, 1]
+    if steps and steps[-1].kind == QUANTISE:
+        # both roundings are monotonic: kernels bound the last result alone
+        ends = rows[-2, 1:3].astype(np.float32) * np.float32(rows[-2, 3])
+        rows[-1, 1:3] = _rounded(ends, tuple(rows[-1]))
     if output and [step.kind for step in steps] == [QUANTISE, "add"]:
         rows[0, 3], rows[1, 1], rows[1, 0] = _agreeing(*map(tuple, given), output)
     scaled = scale.astype(np.float64) * factor
@@ -68,6 +72,16 @@ def largest_terms(epilogue: Sequence[EpilogueOp], numbers: Array) -> float:
         rounded = rows[first, 3] if first >= 0 else 0.0
         found.append(float(_LARGEST_INTEGER * (rounded + added[:, 1].sum()) + added[:, 0].sum()))
     return max(found)
+
+
+def last_factor(epilogue: Sequence[EpilogueOp], numbers: Array) -> float:
+    """The factor of a rounded value that is rounded again at once; else 1.
+
+    ``numbers`` are merged numbers.
+    """
+    steps = steps_after_bias(epilogue)
+    is_last = bool(steps) and steps[-1].kind == QUANTISE
+    return float(numbers.reshape(-1, NUMBERS)[-2, 3]) if is_last else 1.0
 
 
 def _additions(steps: Sequence[EpilogueOp]) -> Iterator[tuple[int, int]]:

@@ -12,7 +12,8 @@ rounding, a model applies a sequence of steps, each with four numbers:
 The first ``factor`` of a rounding is the reciprocal of the result's scale. If only additions
 separate it from the previous rounding or the accumulators, the factors of the addends include it,
 and it is unused. A residual's constant is its negated zero point times its factor. Bounds come from
-the type, or are tighter if the model clips before it rounds.
+the type, or are tighter if the model clips before it rounds. The last bounds include those of a
+``quantise`` directly before them.
 :func:`tvmconv.kernels.merged_scales.merged` computes the numbers from a model's scales.
 """
 
@@ -67,13 +68,16 @@ def rescaled(
         return numbers[index]
 
     is_scaled = output != "float32"
-    place = 0
-    for step in steps_after_bias(epilogue):
+    place, steps, bounds_late = 0, steps_after_bias(epilogue), False
+    for step in steps:
         if step.kind == QUANTISE:
+            # packing with saturation costs less than bounds; these are in the last rounding's
+            bounds_late = packs and is_scaled and place == NUMBERS * (len(steps) - 1)
+            if not bounds_late:
+                value = _bounded(value, number, place, is_scaled)
             # not by adding the constant of `quantise`, which TVM's simplifier removes again, nor by
             # nearbyint, with which TVM keeps a loop over lanes
-            rounded = whole_number(_bounded(value, number, place, is_scaled))
-            value = rounded * number(place + 3)
+            value = whole_number(value) * number(place + 3)
             is_scaled = True
         elif step.kind == "add":
             assert residual is not None
@@ -89,7 +93,8 @@ def rescaled(
         return value
     low, high, zero_point = (number(place + i) for i in (1, 2, 3))
     if is_whole:
-        low, high, zero_point = whole_range(output, "float32")
+        least, most, zero_point = whole_range(output, "float32")
+        low, high = (low, high) if bounds_late else (least, most)
     if not is_scaled:
         value = value * number(place)
     if not packs:

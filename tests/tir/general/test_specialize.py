@@ -250,7 +250,7 @@ def test_the_reduction_asks_for_the_next_inputs_and_weights():
     ):
         for k, t, cb, c in T.grid(2, 2, 2, 4):
             fetch(x[0, T.Select(cb < 1, cb + 1, 0), T.Select(cb < 1, t, t + 1) * 4 + c, 0], 3)
-            fetch(w[k + 1, cb, c, 0, 0], 2)
+            fetch(w[k + 1, 0, 0, 0, cb * 32 + c * 8], 2)
             for i in T.unroll(4):
                 for v in T.vectorized(8):
                     y[0, k, t * 4 + i, v] = (

@@ -274,12 +274,14 @@ class TileModel:
         next panel fits into L2: next to this one, or in its place on Zen 5. Layers of 256 to 512
         channels on 7x7 were then 1.1 to 1.25 times as fast. With AVX2 prefetches cost 2 % on
         ResNet-50, and up to a half if a tile fills the registers, so that the machine disables
-        them.
+        them. The weights of a single tile are one stream, which the CPU's own prefetchers follow.
         """
         machine = self.machine
         if machine.code.by_lane or not machine.code.prefetches_weights:
             return False
         tiles = self._places(config.int("oh"), config.int("ow"))
+        if tiles == 1:
+            return False
         if self.taps > 1:
             panel = 4 * machine.channel_block * config.int("oc") * self.steps
             small = panel <= machine.l2_bytes * machine.code.fetched_panel

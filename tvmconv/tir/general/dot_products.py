@@ -144,8 +144,8 @@ def _side_by_side(call: Any, width: int) -> Any:
         bits = 32 // width
         parts = [tirx.Cast(kind, value) << bits * i for i, value in enumerate(values)]
         return sum(parts[1:], parts[0])
-    # missing elements may have any value: repeating others costs no instruction
-    values += values[: width - len(values)]
+    # missing elements may have any value: a broadcast from memory loads the last vector twice
+    values += values[-1:] * (width - len(values))
     order = [i + lanes * row for i in range(lanes) for row in range(width)]
     mixed = tirx.Shuffle(values, [tirx.IntImm("int32", place) for place in order])
     if width == 2:

@@ -109,23 +109,13 @@ def _weight_line(load: Any, lanes: Any, scope: Scope) -> list[Any]:
     position, steps = 0, 1
     for extent, i in zip(shape[reduction], list(load.indices)[reduction], strict=True):
         position, steps = position * extent + i, steps * extent
-    result = []
+    size, result = prod(shape[lane:]), []
     for number in range(-(-vectors // tiles)):
-        share = index * vectors // tiles + number if tiles > 1 else number
-        line = share * steps + position
-        rest = [0] * (len(shape) - lane)
-        indices = [load.indices[0] + 1, *_digits(line, [*shape[reduction], vectors]), *rest]
-        result.append(prefetch(tirx.BufferLoad(load.source, indices), TO_L2))
+        line = (index * vectors // tiles + number) * steps + position
+        # the offset is not split into indices: LLVM would keep the divisions of each step
+        first = [load.indices[0] + 1, *[0] * (len(shape) - 2), line * size]
+        result.append(prefetch(tirx.BufferLoad(load.source, first), TO_L2))
     return result
-
-
-def _digits(number: Any, extents: list[int]) -> list[Any]:
-    """Mixed-radix digits, so that flattening gives the number back."""
-    digits: list[Any] = []
-    for extent in reversed(extents[1:]):
-        digits.insert(0, number % extent)
-        number = number // extent
-    return [number, *digits]
 
 
 def _uses(load: Any, var: Any) -> bool:
