@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from math import prod
 
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.nest import Block, blocks
 from tvmconv.tir.general.axes import loads
 from tvmconv.tir.general.collapse_axes import collapse_axes
-from tvmconv.tvm_api.types import BlockRV, SBlock, Schedule
+from tvmconv.tvm_api.types import BlockRV, Expr, SBlock, Schedule
 
 # parts of rows are shorter than these vectors, and rows are at least as many
 _PART_VECTORS, _FEWEST_ROWS = 4, 4
@@ -55,9 +56,9 @@ def _add_up_rows(schedule: Schedule, block: Block, machine: Machine) -> bool:
     if not fits or length >= _PART_VECTORS * machine.lanes or rows < _FEWEST_ROWS:
         return False
     partial = schedule.rfactor(block.loops[part], spatial)
-    _store_as_rows(schedule, partial)
     # TVM puts the axis of the partial results first
     _order_axes(schedule, partial, [*range(1, spatial + 1), 0])
+    _store_as_rows(schedule, partial)
     _order_axes(schedule, block.rv, [*range(1, spatial + 1), 0])
     return True
 
@@ -83,8 +84,8 @@ def _join_rows(schedule: Schedule, block: Block, machine: Machine) -> bool:
     if count < rows:
         _, chain = schedule.split(chain, [None, count])
     partial = schedule.rfactor(chain, spatial - 1)
-    _store_as_rows(schedule, partial)
     _order_axes(schedule, partial, [*range(1, spatial), 0, spatial])
+    _store_as_rows(schedule, partial)
     _order_axes(schedule, block.rv, [*range(1, spatial + 1), 0])
     return True
 
@@ -115,17 +116,36 @@ def _rows_of_one(rows: int, most: int, columns: int, machine: Machine) -> int | 
 
 
 def _store_as_rows(schedule: Schedule, partial: BlockRV) -> None:
-    """One index for all indices of partial results, so that their axes can be joined."""
+    """One index for the last indices of partial results, so that the axes of rows can be joined.
+
+    The block's axes are in the order of its results' indices.
+    """
     from tvmconv.tvm_api.tirx import IndexMap
 
     statement = schedule.get(partial)
     shape = [int(size) for size in statement.writes[0].source.shape]
-    row = IndexMap.from_func(
-        lambda *place: [sum(i * prod(shape[n + 1 :]) for n, i in enumerate(place))],
-        ndim=len(shape),
-        index_dtype=str(statement.iter_vars[0].var.ty.dtype),
-    )
+    kept = len(shape) - max(2, _axes_of_rows(statement, len(shape)))
+
+    def place(*indices: Expr) -> list[Expr]:
+        row = indices[-1]
+        for n, index in enumerate(indices[kept:-1], kept + 1):
+            row = row + index * prod(shape[n:])
+        return [*indices[:kept], row]
+
+    kind = str(statement.iter_vars[0].var.ty.dtype)
+    row = IndexMap.from_func(place, ndim=len(shape), index_dtype=kind)
     schedule.transform_layout(partial, ("write", 0), row)
+
+
+def _axes_of_rows(statement: SBlock, spatial: int) -> int:
+    """How many of the last spatial axes are in this order the last indices of every load."""
+    axes = [axis.var for axis in statement.iter_vars[:spatial]]
+    found = []
+    for load in loads(statement.body):
+        if not load.source.same_as(statement.writes[0].source):
+            pairs = zip(reversed(list(load.indices)), reversed(axes), strict=False)
+            found.append(len(list(takewhile(lambda pair: pair[0].same_as(pair[1]), pairs))))
+    return min(found, default=0)
 
 
 def _order_axes(schedule: Schedule, rv: BlockRV, first: list[int]) -> None:
