@@ -51,11 +51,12 @@ class RowLoops(PlaneLoops):
                 place = ramp(begin + column, width)
                 self.lines[place] = tree([*values, self.lines[place]], self.combine)
 
-            pieces(self.cut, self.lanes, piece, overlap=self.is_max)
+            pieces(self.cut, self.lanes, piece, overlap=False)
 
         guarded = not self.rows.inside(self.height)
         whole, rest = divmod(self.rows.kernel, FEW_TAPS)
-        pieces(self.cut, self.lanes, clear)
+        # a vector that is read before both stores that it overlaps are in the cache waits for them
+        pieces(self.cut, self.lanes, clear, overlap=False)
         with T.serial(0, whole) as chunk:
             add(chunk * FEW_TAPS, FEW_TAPS)
         if rest:
