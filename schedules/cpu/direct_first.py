@@ -19,6 +19,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct_first import DwordTiles, bands_of, call_parts
+from tvmconv.costs.cpu.direct_first_lanes import UNROLL_LIMIT, LaneTiles
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.partition import band_tiles
 from tvmconv.costs.cpu.tile_knobs import TILE_ROWS
@@ -34,8 +35,6 @@ from tvmconv.tvm_api.types import Schedule
 # Columns of a kernel. A longer row has separate code for ranges of taps at the border. With one
 # output block, tiles of two rows are faster up to the second length.
 _SHORT_ROW, _LONG_ROW = 4, 16
-# FMAs in one unrolled tile; beyond this the border copies exceed the L1i
-_UNROLL_LIMIT = 320
 # FMAs of one output vector that take no longer than its store to L3
 _FEW_TAPS = 32
 # with so few registers, loops over many taps leave none for the pixels: smaller tiles were slower
@@ -74,9 +73,16 @@ class DirectFirstSchedule(ConvSchedule[Machine]):
     )
 
     def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
-        """Two output blocks and rows a tile; four blocks where stores cost more than FMAs."""
+        """The cheapest tile by cost, if FMAs multiply by lane.
+
+        Others: two output blocks and rows a tile; four blocks where stores cost more than FMAs.
+        """
         if multiply_of(workload, machine).is_packed:
             return DwordTiles(workload, machine).best()
+        if machine.code.by_lane:
+            oc, rows, columns = LaneTiles(workload, machine).best()
+            bands = bands_of(workload, machine, oc, rows, columns)
+            return Config.of(oc=oc, tile_h=rows, tile_w=columns, bands=bands)
         few = workload.taps <= _FEW_TAPS
         # with few taps the stores are the limit: more blocks a tile read the image less often
         oc = min(_STORING if few else 2, machine.blocks(workload.out_channels))
@@ -143,7 +149,7 @@ class DirectFirstSchedule(ConvSchedule[Machine]):
 
         # Neighboring taps of one channel share pixels. If taps were unrolled, the compiler would
         # keep their broadcasts and run out of registers. Channels share none.
-        if workload.in_channels * oc * tile_h * tile_w <= _UNROLL_LIMIT:
+        if workload.in_channels * oc * tile_h * tile_w <= UNROLL_LIMIT:
             schedule.unroll(ci)
 
     explain_cost = staticmethod(call_parts)

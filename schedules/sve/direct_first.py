@@ -20,7 +20,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.microkernel import check_registers
-from tvmconv.costs.scalable.direct_first import MOST_BLOCKS, MOST_VECTORS, StemModel, fixed_parts
+from tvmconv.costs.scalable.direct_first import MOST_BLOCKS, MOST_VECTORS, StemModel
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.cpu.direct_first import SCHEDULE as NEON
@@ -108,13 +108,6 @@ class SveDirectFirstSchedule(ScalableSchedule):
     ) -> dict[str, float]:
         """Predicted cycles by part of the model."""
         return StemModel(workload, machine).parts(config)
-
-    def neon_cost(
-        self, workload: Conv2dWorkload, machine: Machine, config: Config
-    ) -> dict[str, float]:
-        """As the base class, with what estimates found of stems."""
-        parts = super().neon_cost(workload, machine, config)
-        return fixed_parts(workload, machine, config, parts)
 
 
 SCHEDULE = SveDirectFirstSchedule()

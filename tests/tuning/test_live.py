@@ -79,7 +79,8 @@ def test_a_line_has_it_all():
     )
     spilled = Outcome(SMALL, failures=Counter(spilled=2, wrong=1))
     assert "trial 0/64, 2 spilled, 184 trials left" in line(replace(PROGRESS, outcome=spilled))
-    (note,) = tune_report(TASKS, [spilled], Path("a.jsonl"), 1.0).notes
+    missed, note = tune_report(TASKS, [spilled], Path("a.jsonl"), 1.0).notes
+    assert missed == "not finished: 1 of 2 workloads"
     assert note.endswith("2 candidates")
     assert [duration(s) for s in (9, 720, 12240)] == ["9 s", "12 min", "3.4 h"]
 

@@ -206,7 +206,7 @@ def stop(run, how, begun):
     assert not alive
     if how == signal.SIGINT and before is None and begun:
         assert run.returncode == 130
-        assert "the same command goes on from here" in told
+        assert "The same command continues from there." in told
 
 
 def stop_and_resume(tmp_path, stops, trials, layers=(POINTWISE, DEPTHWISE)):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from tvmconv.cli import bench_options, destinations, estimating, options
 from tvmconv.cli.output import emit, tell, write_text
@@ -167,15 +170,37 @@ def run(
         check_compiled(compiled)
         return
 
+    measured: BenchResult | None = None
+    found: Report | None = None
+    completed = False
+
     def checkpoint(result: BenchResult) -> None:
+        nonlocal measured
+        measured = result
         if report is not None:
             write_text(report, json_text(result.to_json()))
 
-    if estimate:
-        found = _estimated(plan)
-    else:
-        found = bench_report(run_plan(plan, tell, checkpoint), against=relative_to)
-    emit(found, as_json, report, csv)
+    with suppress(KeyboardInterrupt):
+        if estimate:
+            found = _estimated(plan)
+        else:
+            measured = run_plan(plan, tell, checkpoint)
+        completed = True
+    if measured is not None and (completed or measured.results):
+        found = bench_report(measured, against=relative_to)
+    if found is not None:
+        emit(found, as_json, report, csv)
+    if not completed:
+        tell(_stopped(len(measured.results) if measured else 0, report))
+        raise typer.Exit(130)
+
+
+def _stopped(cases: int, report: Path | None) -> str:
+    """What is left of a run that Ctrl-C ended."""
+    text = f"stopped after {cases} finished case{'s' * (cases != 1)}."
+    if report is not None and cases:
+        text += f" {report} has them."
+    return f"{text} The same command starts again from the first case."
 
 
 def _estimated(plan: BenchPlan) -> Report:

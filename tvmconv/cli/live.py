@@ -17,15 +17,20 @@ from tvmconv.core.printed import printable
 
 if TYPE_CHECKING:
     from tvmconv.tuning.session import Progress
+    from tvmconv.tuning.settings import Outcome
 
 _SECONDS_BETWEEN = 0.2
 _CLEAR = "\r\x1b[2K"
 
 
 class Live:
-    """A line for each finished workload, and on a terminal a status line for the current one."""
+    """A line for each finished workload, and on a terminal a status line for the current one.
+
+    ``finished`` has the outcomes of finished workloads, also after Ctrl-C.
+    """
 
     def __init__(self) -> None:
+        self.finished: list[Outcome] = []
         self.terminal = not general.quiet and sys.stderr.isatty()
         self._next = 0.0
 
@@ -39,6 +44,7 @@ class Live:
     def __call__(self, progress: Progress) -> None:
         """Show the progress after a trial."""
         if progress.outcome.done:
+            self.finished.append(progress.outcome)
             if self.terminal:
                 sys.stderr.write(_CLEAR)
             tell(line(progress))

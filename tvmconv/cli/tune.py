@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -86,7 +85,7 @@ def command(
 ) -> None:
     """Search faster kernels, verify them, and record kernels that beat the default.
 
-    Stop it at any time: the same command goes on where it was.
+    Stop it at any time by Ctrl-C: the same command continues.
 
     \b
     Examples:
@@ -165,8 +164,8 @@ def command(
         algorithms=check_algorithms(algorithms.split(",")) if algorithms else (),
     )
     check_precision(settings.policy, machine)
-    with ExitStack() as stack:
-        stack.enter_context(_stoppable())
+    live, completed = Live(), False
+    with suppress(KeyboardInterrupt), ExitStack() as stack:
         found = collect(
             machine,
             models or [],
@@ -192,8 +191,8 @@ def command(
         elif not estimate:
             # not while baselines are timed
             pool.launch()
-        observe = stack.enter_context(Live())
-        outcomes = tune(
+        stack.enter_context(live)
+        tune(
             tasks,
             machine,
             EstimatingMeasurer(processor(machine))
@@ -205,30 +204,43 @@ def command(
             time_budget=time_budget or math.inf,
             space=space,
             baselines=rivals,
-            observe=observe,
+            observe=live,
         )
-    missing = rivals.failures if rivals is not None else {}
-    seconds = time.monotonic() - start
-    estimated = (
-        {"estimated_at": core.clock_text, "estimate_method": described_method(core)}
-        if core
-        else None
-    )
-    result = tune_report(tasks, outcomes, path, seconds, missing, estimated, left)
-    if not (estimate or rpc_tracker or on_gpu):
-        header = {"machine": host_header(), "target": machine.name, "threads": machine.cores}
-        result = replace(result, data=header)
-    emit(result, as_json, report)
+        completed = True
+    if completed or live.finished:
+        missing = rivals.failures if rivals is not None else {}
+        seconds = time.monotonic() - start
+        estimated = (
+            {"estimated_at": core.clock_text, "estimate_method": described_method(core)}
+            if core
+            else None
+        )
+        result = tune_report(tasks, live.finished, path, seconds, missing, estimated, left)
+        if not (estimate or rpc_tracker or on_gpu):
+            header = {"machine": host_header(), "target": machine.name, "threads": machine.cores}
+            result = replace(result, data=header)
+        emit(result, as_json, report)
+    if not completed:
+        tell(_stopped(path, len(live.finished), report))
+        raise typer.Exit(130)
 
 
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Ctrl-C ends the command without a traceback."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        tell("stopped; the same command goes on from here")
-        raise typer.Exit(130) from None
+def _stopped(log: Path, finished: int, report: Path | None) -> str:
+    """Where a search that Ctrl-C ended has saved what, and how it continues."""
+    from tvmconv.tuning.journal import trials_path
+
+    trials = trials_path(log)
+    if not trials.exists():
+        return "stopped before the first trial. Nothing was saved."
+    layers = f"after {finished} finished layer{'s' * (finished > 1)}"
+    text = f"stopped {layers if finished else 'before a layer was finished'}. "
+    text += f"{trials} has all trials"
+    text += f", and {log} the records" if log.exists() else ""
+    text += ". The same command continues from there."
+    if report is not None:
+        has = "has the finished layers" if finished else "is written when a layer is finished"
+        text += f" {report} {has}."
+    return text
 
 
 def _baseline_times(names: str, pythons: list[str], threads: int) -> BaselineTimes | None:

@@ -53,7 +53,7 @@ def tune_auto(
     key = settings.to_json(AUTO)
     outcome.done = True
     if journal.finished(str(workload), key):
-        outcome.status = "done before"
+        outcome.recall(journal.result(str(workload), key))
         return outcome
     expression = _expression(workload, machine)
     answer = auto.run(workload, machine, expression, settings, deadline - start, measurer.tracker)
@@ -83,6 +83,7 @@ def tune_auto(
             **provenance(),
         )
         append(log, [record.to_line()])
+    journal.keep(str(workload), key, outcome.to_json())
     journal.finish(str(workload), key)
     return outcome
 

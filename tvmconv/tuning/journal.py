@@ -21,6 +21,11 @@ from tvmconv.records.logfile import append, read_lines
 SPILLED = "spilled"
 
 
+def trials_path(log: Path) -> Path:
+    """The file that has the trials of a log."""
+    return log.with_suffix(".trials")
+
+
 @dataclass(frozen=True)
 class Trial:
     """One measured candidate.
@@ -43,7 +48,7 @@ class Journal:
     """
 
     def __init__(self, log: Path, context: Mapping[str, Any]) -> None:
-        self.path = log.with_suffix(".trials")
+        self.path = trials_path(log)
         self._context = dict(context)
         self._trials: dict[str, dict[tuple[str, Config], Trial]] = {}
         self._finished: dict[str, list[dict[str, Any]]] = {}
@@ -87,7 +92,7 @@ class Journal:
         return next((result for key, result in known if key == dict(settings)), None)
 
     def keep(self, workload: str, settings: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-        """Remember the result of a comparison."""
+        """Remember the result of a search, of a comparison, or of the default."""
         self._results.setdefault(workload, []).append((dict(settings), dict(result)))
         data = {"compared": dict(settings), "result": dict(result)}
         append(self.path, [self._line(workload, data)])

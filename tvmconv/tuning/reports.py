@@ -136,6 +136,8 @@ def tune_report(
         columns = (*_OUTCOMES[:7], *_BASELINES, *_OUTCOMES[7:])
         facts["geometric_mean_over_best_baseline"] = statistics.geometric_mean(ratios)
     notes = tuple(f"{baseline} not measured: {why}" for baseline, why in (missing or {}).items())
+    if missed := len(tasks) - len(outcomes):
+        notes += (f"not finished: {missed} of {len(tasks)} workloads",)
     if left:
         shown = ", ".join(task.name for task in left[:_NAMED])
         more = f" and {len(left) - _NAMED} more" * (len(left) > _NAMED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,6 +92,13 @@ class Comparison:
     failed: str = ""
 
 
+# what a later run shows of a workload that is done
+_SHOWN_AGAIN = (
+    *("default", "best", "speedup", "lower_bound", "samples", "outliers"),
+    *("default_seconds", "best_seconds"),
+)
+
+
 @dataclass
 class Outcome:
     """The result of one workload.
@@ -119,6 +126,16 @@ class Outcome:
     baseline_seconds: float = math.inf
     done: bool = False
     comparison: Comparison | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures that :meth:`recall` restores."""
+        return {name: getattr(self, name) for name in _SHOWN_AGAIN}
+
+    def recall(self, known: Mapping[str, Any] | None) -> None:
+        """Become the outcome of a workload that an earlier run finished, with its figures."""
+        self.status, self.done = "done before", True
+        for name in _SHOWN_AGAIN:
+            setattr(self, name, (known or {}).get(name, getattr(self, name)))
 
     @property
     def fresh(self) -> int:

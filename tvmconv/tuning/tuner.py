@@ -80,7 +80,7 @@ class WorkloadTuner:
         start = time.monotonic()
         name = str(self.workload)
         if self.journal.finished(name, self.settings.to_json()):
-            self.outcome.status, self.outcome.done = "done before", True
+            self.outcome.recall(self.journal.result(name, self.settings.to_json()))
             observe(self.outcome)
             return self.outcome
         complete = True
@@ -95,6 +95,7 @@ class WorkloadTuner:
             self.anchor.close()
         self._decide()
         if complete:
+            self.journal.keep(name, self.settings.to_json(), self.outcome.to_json())
             self.journal.finish(name, self.settings.to_json())
         self.outcome.seconds, self.outcome.done = time.monotonic() - start, True
         observe(self.outcome)

@@ -93,6 +93,20 @@ STORE_SHARE = _direct_first(
     8 / 15, "share of the rate after L2", "stores with their reads for ownership"
 )
 
+_lanes = fitted(
+    "direct_first_lanes",
+    "estimates by llvm-mca of 470 tiles of seven first layers, five Arm CPUs",
+    "tvmconv bench --estimate --layer ic3ih224oc64kh3ph1:nchw --target neoverse-n1",
+)
+LANE_TILE = _lanes(6.0, "FMAs per tile", "beginning and end of a tile, in the time of FMAs")
+LANE_STORE = _lanes(4.5, "FMAs per accumulator", "zero, epilogue and store of an accumulator")
+LANE_LOOP = _lanes(11.0, "FMAs per kernel row", "beginning and end of a loop over taps")
+LANE_TEST = _lanes(3.0, "FMAs per kernel row", "test of a row of taps, in tiles of one row")
+LANE_REPLICATED = _lanes(0.7, "FMAs per tap", "a load with replication, which advances a pointer")
+LANE_ADDRESS = _lanes(
+    2.5, "FMAs per block and row", "addresses of stores, which in-order cores do not hide"
+)
+
 _depthwise = fitted("depthwise", "depthwise layers; the measurements were not kept", CHECK_FLOAT)
 DEPTHWISE_L2 = _depthwise(4 / 9, "share of the rate of L2", "loads with so few FMAs between them")
 

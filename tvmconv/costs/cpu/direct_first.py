@@ -1,4 +1,7 @@
-"""The cost models of first layers: FP32, and INT8 by register tiles of dwords of pixels."""
+"""The cost models of first layers: FP32, and INT8 by register tiles of dwords of pixels.
+
+Tiles of CPUs whose FMAs multiply by a lane are in :mod:`tvmconv.costs.cpu.direct_first_lanes`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
+from tvmconv.costs.cpu.direct_first_lanes import LaneTiles
 from tvmconv.costs.cpu.microkernel import Microkernel
 from tvmconv.costs.cpu.partition import (
     Partition,
@@ -79,33 +83,31 @@ class DwordTiles:
 
 
 def call_parts(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The slower of FMAs and stores; loads limit tiles of one output block.
-
-    If loads delay FMAs, weights are loaded as whole vectors, and each pixel has a separate load.
-    Split loads do not pay, because few FMAs follow each load.
-    """
-    oc, tile_h, bands = (config.int(name) for name in ("oc", "tile_h", "bands"))
+    """The slower of FMAs and stores; loads limit tiles of one output block."""
+    oc, tile_h, tile_w, bands = (config.int(k) for k in ("oc", "tile_h", "tile_w", "bands"))
     span = band_tiles(workload.out_height, tile_h, bands)
     partition = partition_of(workload, machine, oc, tile_h, span)
     crossing = partition.crossing(*activation_bytes(workload, machine))
     found = {"crossing": crossing_cycles(machine, crossing)}
     if multiply_of(workload, machine).is_packed:
         return {"arithmetic": DwordTiles(workload, machine).call_cycles(config), **found}
-    cycles = tile_parts(workload, machine, oc, tile_h * config.int("tile_w"))
+    cycles = tile_parts(workload, machine, oc, tile_h, tile_w)
     return {name: part * partition.share for name, part in cycles.items()} | found
 
 
 def tile_parts(
-    workload: Conv2dWorkload, machine: Machine, oc: int, pixels: int
+    workload: Conv2dWorkload, machine: Machine, oc: int, tile_h: int, tile_w: int
 ) -> dict[str, float]:
-    """The slower of FMAs and stores on one core, for FP32 tiles of so many blocks and pixels."""
-    step = Microkernel(machine, pixels, oc, halved=False).step_cycles()
-    step += machine.code.blocked(oc, pixels)
-    compute = workload.taps * step / (oc * pixels)
-    store = 4 * machine.channel_block / (constants.STORE_SHARE * machine.rates.behind_l2)
+    """The slower of FMAs and stores on one core, for FP32 tiles of ``oc`` blocks and pixels."""
     vectors = workload.out_planes * machine.blocks(workload.out_channels)
     vectors *= workload.out_height * workload.out_width
-    return slowest(arithmetic=vectors * compute, memory=vectors * store)
+    if machine.code.by_lane:
+        arithmetic = LaneTiles(workload, machine).cycles(oc, tile_h, tile_w)
+    else:
+        step = Microkernel(machine, tile_h * tile_w, oc).step_cycles()
+        arithmetic = vectors * workload.taps * step / (oc * tile_h * tile_w)
+    store = 4 * machine.channel_block / (constants.STORE_SHARE * machine.rates.behind_l2)
+    return slowest(arithmetic=arithmetic, memory=vectors * store)
 
 
 def partition_of(
@@ -126,11 +128,13 @@ def activation_bytes(workload: Conv2dWorkload, machine: Machine) -> tuple[int, i
     return read, output_bytes(w, machine)
 
 
-def bands_of(workload: Conv2dWorkload, machine: Machine, oc: int, tile_h: int) -> int:
-    """Bands of rows that threads share, for FP32 tiles of ``oc`` blocks and so many rows."""
+def bands_of(
+    workload: Conv2dWorkload, machine: Machine, oc: int, tile_h: int, tile_w: int = 1
+) -> int:
+    """Bands of rows that threads share, for FP32 tiles of ``oc`` blocks and some pixels."""
     tiles = -(-workload.out_height // tile_h)
     partitions = [
         partition_of(workload, machine, oc, tile_h, span) for span in spans(machine, tiles)
     ]
-    cycles = sum(tile_parts(workload, machine, oc, tile_h).values())
+    cycles = sum(tile_parts(workload, machine, oc, tile_h, tile_w).values())
     return best(partitions, cycles, *activation_bytes(workload, machine)).bands

@@ -28,8 +28,7 @@ class Microkernel:
     A step broadcasts ``rows`` values: pixels, or rows of the first matrix. It loads ``vectors``
     vectors: blocks of output channels, or columns of the second matrix. ``rate`` is products in a
     cycle, of dwords for integer types; 0 for FP32. An operand has ``dwords`` dwords. ``read``
-    counts loaded vectors in a step whose lanes are factors; by default rows over lanes. ``halved``
-    is whether vectors are loaded in two parts, if the machine's code does so.
+    counts loaded vectors in a step whose lanes are factors; by default rows over lanes.
     """
 
     machine: Machine
@@ -38,7 +37,6 @@ class Microkernel:
     rate: float = 0.0
     dwords: int = 1
     read: float | None = None
-    halved: bool = True
 
     @property
     def registers(self) -> int:
@@ -72,7 +70,7 @@ class Microkernel:
         multiplied = self.rows * self.vectors / (self.rate or machine.rates.multiply_adds)
         if self.rate:
             multiplied += machine.code.loads_block * self.dwords * self._loaded
-        elif machine.code.orders_sums and self.halved:
+        elif machine.code.orders_sums:
             few = self.rows * self.vectors < _SERVED * self._loaded
             crowded = constants.CROWDED if few else 1
             multiplied += crowded * machine.code.loads_block / 2 * self._loaded

@@ -34,5 +34,3 @@ IMAGE_SQUARES = _stems(
 IMAGE_ELEMENTS = _stems(1.2, "cycles per position", "copy of NHWC channels into blocks")
 STEM_TILE = _stems(6.0, "cycles per tile", "beginning and end of a tile of vectors")
 STEM_ROW = _stems(5.0, "cycles per kernel row", "the loop over a kernel row of a tile")
-STEM_NEON = _stems(1.1, "ratio", "FMAs of NEON code over its cost model")
-STEM_NEON_TILE = _stems(25.0, "cycles per tile", "beginning and end of a tile of NEON code")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, prod
 
 from tvmconv.algorithms.direct.padded_image import image_shape
 from tvmconv.core.config import Config
-from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants as cpu_constants
 from tvmconv.costs.cpu.direct import pieces
@@ -82,19 +81,3 @@ class StemModel:
         tap = max(channels * max(multiplied, machine.fma_latency), loads)
         rows = w.kernel_d * w.kernel_h
         return taps * tap + constants.STEM_TILE + constants.STEM_ROW * rows
-
-
-def fixed_parts(
-    workload: Conv2dWorkload, machine: Machine, config: Config, parts: Mapping[str, float]
-) -> dict[str, float]:
-    """The parts of NEON code, with what its tiles take in addition by estimates.
-
-    Its cost model leaves out the beginning and the end of tiles, which scalable code has fewer of.
-    """
-    if "arithmetic" not in parts or workload.types != FLOAT32:
-        return dict(parts)
-    w, (oc, height, width) = workload, (config.int(k) for k in ("oc", "tile_h", "tile_w"))
-    tiles = w.out_planes * ceil(machine.blocks(w.out_channels) / oc)
-    tiles *= ceil(w.out_height / height) * ceil(w.out_width / width)
-    begun = constants.STEM_NEON_TILE * tiles / machine.cores
-    return {**parts, "arithmetic": constants.STEM_NEON * parts["arithmetic"] + begun}
