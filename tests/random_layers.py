@@ -35,6 +35,7 @@ _INTEGER_EPILOGUES = {
         "bias+relu",
         "bias+clip(-0.5,6)",
         "bias+add",
+        "bias+quantise",
         "bias+quantise+add",
         "bias+quantise+add+relu",
         "bias+relu+quantise+add",

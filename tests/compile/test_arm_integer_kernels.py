@@ -17,6 +17,7 @@ from tvmconv.algorithms.integer.dwords import has_colliding_weights
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
+from tvmconv.kernels.arguments import Constants
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.record import Machine
@@ -230,6 +231,21 @@ def test_numbers_of_any_size_are_rounded_to_even(name: str, tmp_path: Path):
     for results in run_functions(functions, operands, MACHINES[name], tmp_path, ()):
         for actual in results:
             np.testing.assert_array_equal(actual, np.clip(np.rint(x), -100, 117) + 10)
+
+
+@needs_arm
+def test_products_are_rounded_before_they_become_integers(tmp_path: Path):
+    """Three sixths are a tie in FP32; in an FMA with the rounding constant they are more."""
+    text = "ic8ih16oc8kh1:s8s8s32s8+bias+quantise"
+    kernel = make_kernel(Conv2dWorkload.parse(text), MACHINES["neoverse-n1"], "direct")
+    data = np.arange(-128, 128).astype(np.int8).reshape(1, 1, 16, 16).repeat(8, axis=1)
+    weight = np.eye(8, dtype=np.int8).reshape(8, 8, 1, 1)
+    scale = np.full(8, 1 / 6, np.float32)
+    numbers = np.array([(0, -128, 127, 1), (1, -128, 127, 0)], np.float32).reshape(-1)
+    constants = Constants(weight, np.zeros(8, np.int32), 0, scale, numbers)
+    ((actual,),) = emulated([kernel], [IntegerOperands(data, constants, None)], tmp_path, ())
+    expected = np.rint(data.astype(np.float32) * scale[0])
+    np.testing.assert_array_equal(actual, expected)
 
 
 def test_products_that_16_bits_do_not_hold_are_refused():

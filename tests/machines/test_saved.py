@@ -50,6 +50,17 @@ def test_native_is_what_was_measured(folder: Path, measured: Machine) -> None:
     assert resolve_machine("native", 1) == shipped_machine("native", 1)
 
 
+def test_files_of_older_versions_lack_the_rate_of_all_cores(
+    folder: Path, measured: Machine
+) -> None:
+    path = saved.save(measured, HERTZ)
+    data = json.loads(path.read_text())
+    del data["rates"]["all_memory"]
+    path.write_text(json.dumps(data))
+    shipped = replace(measured, rates=replace(measured.rates, all_memory=12.5))
+    assert saved.as_measured(shipped) == shipped
+
+
 def test_only_native_is(folder: Path, measured: Machine) -> None:
     saved.save(measured, HERTZ)
     for target in ("x86-64-v3", f"llvm -mcpu={measured.mcpu}", shipped_machine("native", 1)):

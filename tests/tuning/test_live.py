@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import threading
@@ -109,3 +110,11 @@ def test_libraries_are_measured_and_failures_are_named():
     with BaselineTimes(["openvino"], {"openvino": "/bin/false"}, 1) as baselines:
         assert baselines.best(SMALL) == ("", math.inf)
     assert "openvino" in baselines.failures
+
+
+def test_an_outcome_without_times_is_remembered_as_json():
+    outcome = Outcome(SMALL, default="direct", best="direct", speedup=1.0, samples=3)
+    known = json.loads(json.dumps(outcome.to_json(), allow_nan=False))
+    again = Outcome(SMALL)
+    again.recall(known)
+    assert again == replace(outcome, status="done before", done=True)

@@ -196,7 +196,7 @@ def run(
 
 
 def _stopped(cases: int, report: Path | None) -> str:
-    """What is left of a run that Ctrl-C ended."""
+    """The finished cases of a run that Ctrl-C ended, and how to continue."""
     text = f"stopped after {cases} finished case{'s' * (cases != 1)}."
     if report is not None and cases:
         text += f" {report} has them."

@@ -151,8 +151,13 @@ def as_measured(machine: Machine) -> Machine:
     found = saved(machine)
     if found is None:
         return machine
+    # files of older versions lack the rate of all cores, which no version measures
+    all_memory = found.rates.all_memory or machine.rates.all_memory
     return replace(
-        machine, rates=found.rates, fma_units=found.fma_units, fma_latency=found.fma_latency
+        machine,
+        rates=replace(found.rates, all_memory=all_memory),
+        fma_units=found.fma_units,
+        fma_latency=found.fma_latency,
     )
 
 

@@ -12,8 +12,8 @@ rounding, a model applies a sequence of steps, each with four numbers:
 The first ``factor`` of a rounding is the reciprocal of the result's scale. If only additions
 separate it from the previous rounding or the accumulators, the factors of the addends include it,
 and it is unused. A residual's constant is its negated zero point times its factor. Bounds come from
-the type, or are tighter if the model clips before it rounds. The last bounds include those of a
-``quantise`` directly before them.
+the type, or are tighter if the model clips before it rounds. The last bounds include the bounds of
+a ``quantise`` directly before them.
 :func:`tvmconv.kernels.merged_scales.merged` computes the numbers from a model's scales.
 """
 
@@ -71,7 +71,7 @@ def rescaled(
     place, steps, bounds_late = 0, steps_after_bias(epilogue), False
     for step in steps:
         if step.kind == QUANTISE:
-            # packing with saturation costs less than bounds; these are in the last rounding's
+            # the last bounds include these, and packing with saturation clips at less cost
             bounds_late = packs and is_scaled and place == NUMBERS * (len(steps) - 1)
             if not bounds_late:
                 value = _bounded(value, number, place, is_scaled)

@@ -92,7 +92,7 @@ class Comparison:
     failed: str = ""
 
 
-# what a later run shows of a workload that is done
+# fields that a later run shows of a workload that is done
 _SHOWN_AGAIN = (
     *("default", "best", "speedup", "lower_bound", "samples", "outliers"),
     *("default_seconds", "best_seconds"),
@@ -128,8 +128,9 @@ class Outcome:
     comparison: Comparison | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The figures that :meth:`recall` restores."""
-        return {name: getattr(self, name) for name in _SHOWN_AGAIN}
+        """The figures that :meth:`recall` restores; JSON has no infinite times."""
+        known = {name: getattr(self, name) for name in _SHOWN_AGAIN}
+        return {name: value for name, value in known.items() if value != math.inf}
 
     def recall(self, known: Mapping[str, Any] | None) -> None:
         """Become the outcome of a workload that an earlier run finished, with its figures."""

@@ -98,7 +98,10 @@ def test_cores_share_the_bytes_of_memory_where_their_sum_is_known():
     assert memory_rate(V4.with_cores(2)) == V4.rates.memory
     limited = replace(V4, rates=replace(V4.rates, memory=10.0, all_memory=12.0))
     assert [memory_rate(limited.with_cores(cores)) for cores in (1, 2, 4)] == [10.0, 6.0, 3.0]
-    # so that two threads choose fewer transformed weights
+    # a core that was measured to be faster receives its own rate
+    measured = replace(limited, rates=replace(limited.rates, memory=14.0))
+    assert [memory_rate(measured.with_cores(cores)) for cores in (1, 2)] == [14.0, 7.0]
+    # two threads choose fewer transformed weights
     workload = Conv2dWorkload.parse("ic512ih7oc512kh3ph1")
     sizes = []
     for machine in (limited, replace(limited, rates=replace(limited.rates, all_memory=0.0))):

@@ -78,10 +78,7 @@ def _is_nearest(value: Any) -> bool:
 
 def _counted(value: Any, zero_point: Any) -> Any:
     """The nearest int32 to FP32 plus the zero point, by additions."""
-    ones = tirx.Broadcast(tirx.const(COUNTS_IN_ONES, "float32"), _LANES)
-    # prevents an FMA, which would round a product and this sum only once
-    value = tirx.call_llvm_pure_intrin("float32x4", _FENCE, value)
-    bits = tirx.reinterpret("int32x4", value + ones)
+    bits = tirx.reinterpret("int32x4", _in_ones(value)[0])
     first = tirx.const(_ONES_BITS, "int32") - zero_point.astype("int32")
     return tirx.call_llvm_pure_intrin(
         "int32x4", "llvm.ssub.sat", bits, tirx.Broadcast(first, _LANES)
@@ -89,11 +86,23 @@ def _counted(value: Any, zero_point: Any) -> Any:
 
 
 def _whole_by_adding(value: Any) -> Any:
-    """FP32 below 2**22 in magnitude rounded to an integer, ties to even."""
+    """FP32 rounded to an integer, ties to even.
+
+    Values beyond 2**22 in magnitude become multiples of more than 1, far beyond 8 bits as before.
+    """
+    total, ones = _in_ones(value)
+    return tirx.Sub(total, ones)
+
+
+def _in_ones(value: Any) -> tuple[Any, Any]:
+    """FP32 plus 1.5 * 2**23, and that constant, in vectors of any length."""
+    kind = str(value.ty.dtype)
     lanes = int(value.ty.dtype.lanes)
     ones = tirx.const(COUNTS_IN_ONES, "float32")
     ones = ones if lanes == 1 else tirx.Broadcast(ones, lanes)
-    return tirx.Sub(tirx.Add(value, ones), ones)
+    # prevents an FMA, which would round a product and this sum only once
+    fenced = tirx.call_llvm_pure_intrin(kind, _FENCE, value)
+    return tirx.Add(fenced, ones), ones
 
 
 def _nearest(value: Any) -> Any:
