@@ -9,8 +9,9 @@ FILE = "search-spaces"
 _TEXT = """
 ## Schedule parameters compared with MetaSchedule
 
-The same number of candidates in both search spaces of `tune --search both`, batch size 1.
-"Default" is the kernel without tuning. All times are in ms.
+The same limit of candidates for both search spaces of `tune --search both`, batch size 1. A search
+ends sooner where its space has fewer candidates. "Default" is the kernel without tuning. All times
+are in ms.
 
 "Best after" is the fastest candidate so far, as each search measured it: schedule parameters with
 weights in memory, MetaSchedule with weights in the caches. "Final" measures the winners of both

@@ -19,6 +19,7 @@ from tvmconv.schedules.common.threads import bands_outside
 from tvmconv.tir.general.axes import collapsible_axes
 from tvmconv.tir.general.collapse_axes import collapse_axes
 from tvmconv.tir.general.cut_axes import cut_axes
+from tvmconv.tir.general.rewrite import is_static
 from tvmconv.tvm_api.types import LoopRV, PrimFunc, Schedule
 
 # dimensions of a tensor of channel blocks, and loops over its blocks and rows
@@ -55,6 +56,8 @@ def collapsed(func: PrimFunc) -> Schedule:
 
 def _blocked_image(func: PrimFunc, machine: Machine) -> tuple[int, int] | None:
     """Blocks and rows, if the result is one image of channel blocks for several threads."""
+    if not is_static(func):
+        return None
     shape = [int(extent) for extent in func.params[-1].shape]
     if machine.cores == 1 or len(shape) != _BLOCKED or shape[0] != 1:
         return None

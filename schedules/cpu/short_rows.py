@@ -9,7 +9,7 @@ from tvmconv.schedules.common.nest import PARALLEL_ELEMENTS, blocks, inline_inje
 from tvmconv.schedules.cpu.elementwise import collapsed, spatial_block
 from tvmconv.tir.general.collapse_axes import collapse_axes
 from tvmconv.tir.general.cut_axes import cut_axes
-from tvmconv.tir.general.rewrite import with_nests
+from tvmconv.tir.general.rewrite import is_static, with_nests
 from tvmconv.tir.general.short_row_loops import short_row_loops, short_row_pieces
 from tvmconv.tvm_api.types import PrimFunc, Schedule
 
@@ -25,6 +25,8 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """
     from tvmconv.tvm_api.s_tir import Schedule
 
+    if not is_static(func):
+        return None
     schedule = collapsed(func)
     found = blocks(schedule)
     if not all(block.is_spatial and all(block.extents) for block in found):

@@ -11,6 +11,7 @@ from tvmconv.schedules.common.nest import (
     vectorize_loop,
 )
 from tvmconv.schedules.cpu.elementwise import collapsed, shared_loops
+from tvmconv.tir.general.rewrite import is_static
 from tvmconv.tir.general.short_lines import neighbors
 from tvmconv.tir.general.transposed_loops import transposed_loops
 from tvmconv.tir.general.transposed_tiles import STREAMS
@@ -29,6 +30,8 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """
     from tvmconv.tvm_api.s_tir import Schedule
 
+    if not is_static(func):
+        return None
     schedule = collapsed(func)
     found = blocks(schedule)
     if len(found) != 1 or not found[0].is_spatial or not all(found[0].extents):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tvm
@@ -151,6 +153,21 @@ def test_symbolic_shapes_stay_calls_of_their_own():
     for rows in (1, 5):
         given = values(rows, 8)
         assert_close(run(passed, "main", given), np.exp(-given))
+
+
+@pytest.mark.parametrize("axis", [0, 2])
+def test_rows_are_gathered_from_tensors_of_symbolic_shape(axis):
+    """The operand has a symbolic shape, and every loop a constant extent."""
+    builder, n = relax.BlockBuilder(), tvm.tirx.Var("n", "int64")
+    shape: list[Any] = [7, 9, 4]
+    given, places = values(*shape), np.array([3, 0, 2])
+    shape[axis] = n
+    x = relax.Var("x", relax.TensorType(shape, "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            result = builder.emit_output(op.take(x, relax.const(places), axis))
+        builder.emit_func_output(result)
+    assert_close(run(compiled(builder), "main", given), given.take(places, axis))
 
 
 def test_memory_of_a_line_serves_the_next():

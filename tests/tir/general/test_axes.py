@@ -36,6 +36,11 @@ ELEMENTWISE = {
         [(2, 5, 4)],
         1,
     ),
+    "a part of an axis of symbolic size": (
+        lambda x: te.compute(SHAPE, lambda i, j, k: x[i, j, k]),
+        [(2, te.var("n"), 4)],
+        1,
+    ),
     "another order": (lambda x: te.compute(SHAPE, lambda i, j, k: x[i, k, j]), [(2, 4, 3)], 2),
     "an axis as a value": (
         lambda x: te.compute(SHAPE, lambda i, j, k: x[i, j, k] + j.astype("float32")),

@@ -26,7 +26,7 @@ def calls(statement: Any) -> list[Any]:
 def collapsible_axes(block: Any) -> int:
     """Index of the first axis from which inner axes can be fused without index arithmetic.
 
-    ``block`` is a ``tirx.SBlock`` with spatial axes whose body is one ``BufferStore``. The store
+    ``block`` is a ``s_tir.SBlock`` with spatial axes whose body is one ``BufferStore``. The store
     and every load must index their last dimensions by exactly these axes in order, or not use them.
     All axes but the outermost must cover their whole dimension. The axes occur in indices only.
     """
@@ -67,7 +67,8 @@ def _follows(indices: list[Any], shape: list[Any], inner: list[Any], size: list[
     if not all(index.same_as(var) for index, var in zip(tail, inner, strict=True)):
         return False
     # the outermost fused axis may cover a part of its dimension
-    return [int(d) for d in shape[len(shape) - count + 1 :]] == size[1:]
+    rest = zip(shape[len(shape) - count + 1 :], size[1:], strict=True)
+    return all(isinstance(d, tirx.IntImm) and int(d) == n for d, n in rest)
 
 
 def _step(index: Any, var: Any) -> int:

@@ -12,7 +12,14 @@ import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
 from tvmconv.tir.general.conditions import is_zero
-from tvmconv.tir.general.rewrite import block_nest, nest_of, rebuilt_block, substitute, uses
+from tvmconv.tir.general.rewrite import (
+    block_nest,
+    is_static,
+    nest_of,
+    rebuilt_block,
+    substitute,
+    uses,
+)
 
 
 @dataclass(frozen=True)
@@ -48,12 +55,14 @@ def collapse_axes(func: Any) -> Any:
     Two axes become one if every access of the block is contiguous across them, or uses neither.
     Axes of one iteration are dropped. Parameters are accessed through views of fewer dimensions,
     and intermediate buffers have fewer dimensions. A function is unchanged if it is not a sequence
-    of perfect nests over buffers without strides.
+    of perfect nests over buffers of constant shapes without strides.
 
     ``Schedule.fuse`` would leave the old indices as quotients and remainders of the fused loop. If
     a row is not a multiple of a vector, TVM does not see that they are contiguous, and the code is
     scalar.
     """
+    if not is_static(func):
+        return func
     root = func.body.block
     statements = tirx.stmt_list(root.body)
     # views of parameters, of an earlier call

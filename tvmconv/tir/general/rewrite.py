@@ -194,6 +194,12 @@ def byte_size(buffer: Any) -> int:
     return prod(int(extent) for extent in buffer.shape) * item_bytes(str(buffer.dtype))
 
 
+def is_static(func: Any) -> bool:
+    """Whether all tensors that a function gets have constant shapes."""
+    shapes = (param.shape for param in func.params if hasattr(param, "shape"))
+    return all(isinstance(size, tirx.IntImm) for shape in shapes for size in shape)
+
+
 def item_bytes(dtype: str) -> int:
     """Bytes of one element, rounded up."""
     described = parse(dtype)

@@ -16,7 +16,7 @@ _MOST_BYTES = 256
 def neighbors(block: Any) -> int | None:
     """The axis along which the lines that a block copies follow each other in the operand.
 
-    ``block`` is a ``tirx.SBlock`` that copies ``store[..., line] = load[..., line]``. None for
+    ``block`` is a ``s_tir.SBlock`` that copies ``store[..., line] = load[..., line]``. None for
     other blocks, for long lines, and where lines also follow each other in the result.
     """
     store, axes = block.body, block.iter_vars

@@ -69,8 +69,6 @@ class TransposedCopy:
 
 def distance(buffer: Any, indices: Any, axis: Any) -> int:
     """Elements between neighbors of a dense buffer along an axis; 0 if they are not constant."""
-    if not all(isinstance(size, tirx.IntImm) for size in buffer.shape):
-        return 0
     place: Any = 0
     for index, size in zip(indices, buffer.shape, strict=True):
         place = place * int(size) + index
