@@ -44,6 +44,11 @@ class Block:
         """Iterations of the whole nest."""
         return prod(self.extents)
 
+    def iterations(self, kind: str) -> int:
+        """Iterations over all axes of one kind, ``S`` or ``R``."""
+        pairs = zip(self.extents, self.kinds, strict=True)
+        return prod(extent for extent, each in pairs if each == kind)
+
 
 def blocks(schedule: Schedule) -> list[Block]:
     """The blocks of a function, in program order."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.nest import Block, blocks, parallelize, vectorize_loop
 from tvmconv.schedules.cpu.elementwise import collapsed, spatial_block
@@ -82,7 +80,7 @@ def _along_spatial(schedule: Schedule, block: Block, position: int, machine: Mac
     spatial, reduced = _split_axes(block, position)
     column, extent = block.loops[position], block.extents[position]
     rows = _rows_at_once(int(schedule.get(reduced[-1]).extent))
-    results = prod(n for n, kind in zip(block.extents, block.kinds, strict=True) if kind == "S")
+    results = block.iterations("S")
     shares = machine.cores > 1 and results < 4 * machine.cores * extent
     if rows > 1 and _LONG_ROW * machine.lanes <= extent <= _LONGEST_ROW and not shares:
         schedule.reorder(*spatial, *reduced, column)

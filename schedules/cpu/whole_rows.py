@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import takewhile
-from math import prod
 
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.nest import Block, blocks
@@ -47,7 +46,7 @@ def _add_up_rows(schedule: Schedule, block: Block, machine: Machine) -> bool:
         return False
     part = axes[1]
     length, spatial = block.extents[part], block.kinds.count("S")
-    results = prod(n for n, kind in zip(block.extents, block.kinds, strict=True) if kind == "S")
+    results = block.iterations("S")
     fits = results * length * _FLOAT_BYTES <= machine.l1d_bytes // 2
     rows = block.work // (length * results)
     if min(machine.cores, results) >= _FASTER:
@@ -75,8 +74,7 @@ def _join_rows(schedule: Schedule, block: Block, machine: Machine) -> bool:
         return False
     step, columns = axes
     length, rows = block.extents[columns], block.extents[step]
-    reduced = prod(n for n, kind in zip(block.extents, block.kinds, strict=True) if kind == "R")
-    most = rows if reduced >= _FEWEST_ROWS * rows else rows // 2
+    most = rows if block.iterations("R") >= _FEWEST_ROWS * rows else rows // 2
     count = _rows_of_one(rows, most, length, machine)
     if count is None or columns != spatial - 1:
         return False
@@ -127,9 +125,9 @@ def _store_as_rows(schedule: Schedule, partial: BlockRV) -> None:
     kept = len(shape) - max(2, _axes_of_rows(statement, len(shape)))
 
     def place(*indices: Expr) -> list[Expr]:
-        row = indices[-1]
-        for n, index in enumerate(indices[kept:-1], kept + 1):
-            row = row + index * prod(shape[n:])
+        row = indices[kept]
+        for index, size in zip(indices[kept + 1 :], shape[kept + 1 :], strict=True):
+            row = row * size + index
         return [*indices[:kept], row]
 
     kind = str(statement.iter_vars[0].var.ty.dtype)

@@ -10,6 +10,8 @@ from tvmconv.tvm_api.types import Expr, Index
 
 # columns of a kernel from which on tests cost more than loops over ranges of them
 LONG_ROW = 16
+# copies of a loop's body, one for each case, beyond which code size costs more than predicates
+MOST_COPIES = 7
 
 
 def zero_unless(tests: Sequence[Expr], value: Expr, zero: Expr | None = None) -> Expr:

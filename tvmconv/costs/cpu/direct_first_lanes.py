@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from tvmconv.algorithms.padding import MOST_COPIES
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.direct import pieces
@@ -38,8 +39,6 @@ _OF_A_PIXEL = 3
 _AHEAD = 2
 # tiles of more rows have pointers that LLVM does not advance by loads
 _LOW = 2
-# copies of a loop over tiles for the border; with more, all tiles have predicates
-_COPIES = 7
 # columns of a padded kernel beyond which tiles of several rows have too much border code
 _LONG_ROW = 16
 
@@ -75,7 +74,7 @@ class LaneTiles:
             1 + ceil(w.pad_top / down) + ceil(w.pad_bottom / down) if rows > 1 else 1,
         )
         long = w.kernel_w > _LONG_ROW and copies[0] > 1
-        return max(copies) <= _COPIES and not (long and rows > 1)
+        return max(copies) <= MOST_COPIES and not (long and rows > 1)
 
     def _keeps_pixels(self, oc: int, rows: int, columns: int) -> bool:
         return self.registers(oc, rows, columns) <= self.machine.vector_registers

@@ -7,13 +7,10 @@ from typing import Any
 
 from tvm import tirx
 
-from tvmconv.algorithms.padding import LONG_ROW
+from tvmconv.algorithms.padding import LONG_ROW, MOST_COPIES
 from tvmconv.tir.annotations import CASES, TAPS
 from tvmconv.tir.general.rewrite import nodes_of
 from tvmconv.tir.general.scope import Scope, fresh, open_conditions, outcomes, variables
-
-# copies of one loop's body beyond which code size costs more than predicates
-_MOST_COPIES = 7
 
 
 def cuts(loop: Any, scope: Scope) -> list[tuple[int, int]]:
@@ -34,11 +31,11 @@ def cuts(loop: Any, scope: Scope) -> list[tuple[int, int]]:
         )
 
     found = _longest(0, extent, settled)
-    if len(found) > _MOST_COPIES and (taps := long_rows(loop.body)):
+    if len(found) > MOST_COPIES and (taps := long_rows(loop.body)):
         # loops over long rows of taps have bounds in place of predicates
         bounded += [tap.loop_var for tap in taps]
         found = _longest(0, extent, settled)
-    return found if len(found) <= _MOST_COPIES else [(0, extent)]
+    return found if len(found) <= MOST_COPIES else [(0, extent)]
 
 
 def long_rows(stmt: Any) -> list[Any]:

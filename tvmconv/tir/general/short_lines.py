@@ -24,11 +24,15 @@ def neighbors(block: Any) -> int | None:
         return None
     if not isinstance(store.value, ir.TensorLoad):
         return None
-    load, length = store.value, int(axes[-1].dom.extent)
-    read = [distance(load.source, load.indices, axis) for axis in axes]
-    written = [distance(store.buffer, store.indices, axis) for axis in axes]
-    if read[-1] != 1 or written[-1] != 1:
-        return None
+    *outer, _, line = axes
+    load, length = store.value, int(line.dom.extent)
     if length * item_bytes(str(store.buffer.dtype)) > _MOST_BYTES:
         return None
-    return next((place for place in range(len(axes) - 2) if read[place] == length), None)
+    if distance(store.buffer, store.indices, line) != 1:
+        return None
+
+    def read(axis: Any) -> int:
+        return distance(load.source, load.indices, axis)
+
+    found = (place for place, axis in enumerate(outer) if read(axis) == length)
+    return next(found, None) if read(line) == 1 else None

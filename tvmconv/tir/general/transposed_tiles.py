@@ -128,13 +128,13 @@ def _whole_lines(copy: TransposedCopy, lanes: int) -> Tile | None:
 
 def _is_far(copy: TransposedCopy) -> bool:
     """Whether caches lose lines of the operand before all tiles have read them."""
-    distance = copy.read_distance()
+    apart = copy.read_distance()
     if copy.written.extent > copy.read.extent:
         # a square opens more lines of the result than a rectangle
         shared = copy.written_distance() % _WRITTEN_SETS == 0
-        if distance * _BLOCK <= _NEAR_BYTES * (1 + shared):
+        if apart * _BLOCK <= _NEAR_BYTES * (1 + shared):
             return False
-    return distance > 0 and distance % _READ_SETS == 0
+    return apart > 0 and apart % _READ_SETS == 0
 
 
 def _next_axis(copy: TransposedCopy) -> BlockAxis | None:
@@ -142,8 +142,8 @@ def _next_axis(copy: TransposedCopy) -> BlockAxis | None:
     length = copy.written.extent * copy.item
     if length > _SHORT_BYTES or copy.read.extent <= STREAMS:
         return None
-    distance = copy.written_distance()
-    if not distance or distance % _WRITTEN_SETS:
+    apart = copy.written_distance()
+    if not apart or apart % _WRITTEN_SETS:
         return None
     found = (axis for axis in copy.others if copy.written_distance(axis) == length)
     return next(found, None)
