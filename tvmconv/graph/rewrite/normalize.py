@@ -39,6 +39,7 @@ from tvmconv.graph.rewrite.statistics import fuse_statistics
 from tvmconv.graph.rewrite.tokens import transpose_images
 from tvmconv.graph.rewrite.transposed import lower_transposed
 from tvmconv.graph.rewrite.transposed_operands import rewrite_products
+from tvmconv.graph.rewrite.unread_taps import drop_unread_taps
 from tvmconv.graph.rewrite.volumes import lower_volumes
 from tvmconv.machines.device import Device
 from tvmconv.machines.multiply import multiply_of_bytes
@@ -86,6 +87,7 @@ def normalize(graph: Graph, machine: Device, requantize: str = "float") -> None:
     lower_transposed(graph, machine.channel_block)
     merge_padding(graph)
     graph.remove_dead()
+    drop_unread_taps(graph)
     lower_volumes(graph)
     fold_affine(graph)
     # reshapes around arithmetic that is folded now
