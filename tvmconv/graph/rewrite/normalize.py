@@ -32,6 +32,7 @@ from tvmconv.graph.rewrite.norm_pools import fuse_norm_pools
 from tvmconv.graph.rewrite.one_dimensional import raise_signals
 from tvmconv.graph.rewrite.padding import merge_padding, pad_ceilings
 from tvmconv.graph.rewrite.patterns import fuse_patterns
+from tvmconv.graph.rewrite.resized_channels import convolve_before_resize
 from tvmconv.graph.rewrite.reversed_sums import reverse_sums
 from tvmconv.graph.rewrite.row_gathers import fuse_picks
 from tvmconv.graph.rewrite.row_moves import merge_row_moves
@@ -94,6 +95,7 @@ def normalize(graph: Graph, machine: Device, requantize: str = "float") -> None:
     graph.forward(_cancel_reshape)
     graph.remove_dead()
     if isinstance(machine, Machine):
+        convolve_before_resize(graph)
         rewrite_products(graph)
         fuse_attention(graph, machine)
         merge_row_moves(graph)
