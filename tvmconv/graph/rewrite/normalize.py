@@ -32,6 +32,7 @@ from tvmconv.graph.rewrite.norm_pools import fuse_norm_pools
 from tvmconv.graph.rewrite.one_dimensional import raise_signals
 from tvmconv.graph.rewrite.padding import merge_padding, pad_ceilings
 from tvmconv.graph.rewrite.patterns import fuse_patterns
+from tvmconv.graph.rewrite.resized_channels import convolve_before_resize
 from tvmconv.graph.rewrite.reversed_sums import reverse_sums
 from tvmconv.graph.rewrite.row_gathers import fuse_picks
 from tvmconv.graph.rewrite.row_moves import merge_row_moves
@@ -39,6 +40,7 @@ from tvmconv.graph.rewrite.statistics import fuse_statistics
 from tvmconv.graph.rewrite.tokens import transpose_images
 from tvmconv.graph.rewrite.transposed import lower_transposed
 from tvmconv.graph.rewrite.transposed_operands import rewrite_products
+from tvmconv.graph.rewrite.unread_taps import drop_unread_taps
 from tvmconv.graph.rewrite.volumes import lower_volumes
 from tvmconv.machines.device import Device
 from tvmconv.machines.multiply import multiply_of_bytes
@@ -86,12 +88,14 @@ def normalize(graph: Graph, machine: Device, requantize: str = "float") -> None:
     lower_transposed(graph, machine.channel_block)
     merge_padding(graph)
     graph.remove_dead()
+    drop_unread_taps(graph)
     lower_volumes(graph)
     fold_affine(graph)
     # reshapes around arithmetic that is folded now
     graph.forward(_cancel_reshape)
     graph.remove_dead()
     if isinstance(machine, Machine):
+        convolve_before_resize(graph)
         rewrite_products(graph)
         fuse_attention(graph, machine)
         merge_row_moves(graph)

@@ -1,15 +1,25 @@
 """Moves networks on (N, C, W) signals to (N, C, 1, W) images, the form the kernels take.
 
-A 1-D convolution arrives as a 2-D one between two reshapes. Element-wise operators, joins and
-poolings between such layers are repeated on the image. The reshapes of successive layers then
-cancel.
+A 1-D convolution arrives as a 2-D one between two reshapes. Element-wise operators, joins, pads
+and poolings between such layers are repeated on the image. The reshapes of successive layers then
+cancel. A pad of the first signal follows the reshape, so that its layer can take it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tvmconv.graph.ir import ARITHMETIC, Arg, Graph, Node, Value, constant, make_conv, make_node
+from tvmconv.graph.ir import (
+    ARITHMETIC,
+    Arg,
+    Graph,
+    Node,
+    Value,
+    constant,
+    made_by,
+    make_conv,
+    make_node,
+)
 from tvmconv.graph.rewrite.activations import ACTIVATIONS
 from tvmconv.graph.rewrite.statistics import STANDARDIZE
 
@@ -29,6 +39,10 @@ def raise_signals(graph: Graph) -> None:
         if _squeezes(node):
             images[node.output] = node.args[0]
             return [node]
+        if (pad := _unsqueezed_pad(node)) is not None:
+            steps = _pad_image(pad, node)
+            mapping[node.output] = steps[-1].output
+            return steps
         raised = _raise(node, images)
         if raised is None:
             return [node]
@@ -73,6 +87,29 @@ def _squeezes(node: Node) -> bool:
     return height == 1 and node.output.shape == (n, channels, width)
 
 
+def _unsqueezed_pad(node: Node) -> Node | None:
+    """The pad of a signal that a reshape makes an image."""
+    pad = made_by(node.args[0], "nn.pad") if node.op == "reshape" else None
+    if pad is None or pad.args[0].shape is None or not node.output.is_float_map:
+        return None
+    n, channels, height, width = node.output.dims
+    return pad if height == 1 and pad.output.shape == (n, channels, width) else None
+
+
+def _pad_image(pad: Node, node: Node) -> list[Node]:
+    """Reshape, then pad."""
+    n, channels, width = pad.args[0].dims
+    image = make_node("reshape", [pad.args[0]], (n, channels, 1, width))
+    attrs = {**pad.attrs, "pad_width": _image_pads(pad)}
+    padded = make_node("nn.pad", [image.output], node.output.dims, layer=pad.layer, attrs=attrs)
+    return [image, padded]
+
+
+def _image_pads(pad: Node) -> tuple[int, ...]:
+    width = pad.attrs["pad_width"]
+    return (*width[:4], 0, 0, *width[4:])
+
+
 def _raise(node: Node, images: dict[Value, Value]) -> Node | None:
     """The node on images, if its operator is supported and all its tensors are images."""
     if len(node.outputs) != 1 or node.output.shape is None or len(node.output.shape) != 3:
@@ -94,6 +131,10 @@ def _raise(node: Node, images: dict[Value, Value]) -> Node | None:
         }
         pool = [images[node.args[0]]]
         return make_node(_POOLS[node.op], pool, shape, layer=node.layer, attrs=attrs)
+    if node.op == "nn.pad":
+        attrs["pad_width"] = _image_pads(node)
+        pad = [images[node.args[0]]]
+        return make_node(node.op, pad, shape, layer=node.layer, attrs=attrs)
     if node.op in ARITHMETIC:
         operands = [_operand(value, images) for value in node.args]
         if None not in operands:
