@@ -32,9 +32,9 @@ class Sampling:
 
     ``method`` is ``bilinear``, or ``nearest``: the element whose center is nearest, of two equally
     near ones that with the even index. ``padding`` is ``zeros``: what is outside of the image is
-    zero; or ``border``: points outside are moved to its border; or ``reflection``: they are mirrored
-    at -1 and 1. With ``align_corners``, -1 and 1 are the centers of the outermost elements, not
-    their outer edges. Points are finite.
+    zero; or ``border``: points outside are moved to its border; or ``reflection``: they are
+    mirrored at -1 and 1. With ``align_corners``, -1 and 1 are the centers of the outermost
+    elements, not their outer edges. Points are finite.
     """
 
     size: tuple[int, int]
@@ -81,9 +81,7 @@ def _pair_samples(data: Tensor, grid: Tensor, sampling: Sampling, width: int) ->
                 begin = tirx.min(number * width, points.count - width)
                 for channel in range(together):
                     place = points.image, start + channel
-                    value = points.sample(
-                        lambda spot: source[(*place, ramp(spot, 2))], begin, width
-                    )
+                    value = points.sample(partial(_pair, source, place), begin, width)
                     result[(*place, ramp(points.first + begin, width))] = value
 
         blocks(channels, _CHANNELS, each)
@@ -289,6 +287,10 @@ def _lanes(first: int, step: int, count: int) -> list[Any]:
 
 def _element(source: Any, place: tuple[Any, Any], spot: Any) -> Any:
     return source[(*place, spot)]
+
+
+def _pair(source: Any, place: tuple[Any, Any], spot: Any) -> Any:
+    return source[(*place, ramp(spot, 2))]
 
 
 def _mirrored(value: Any, extent: int, align_corners: bool) -> Any:
