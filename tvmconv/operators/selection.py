@@ -22,7 +22,7 @@ _TESTED = 16
 # smallest collection of which the best are selected, and its size as a multiple of theirs
 _ROOM, _TIMES = 256, 4
 # longest row that is sorted by ranks, and entries whose ranks are counted in registers
-_RANKED, _COUNTED = 128, 64
+_RANKED, COUNTED = 128, 64
 _DIGIT = 8
 
 
@@ -132,8 +132,8 @@ class Selection:
         width = 1 << (most - 1).bit_length()
         lanes = min(width, LANES)
         order, kept = scratch(width, "int32"), scratch(most, "int32")
-        for first in range(0, width, _COUNTED):
-            self._rank(entries, range(first, min(first + _COUNTED, width), lanes), width, order)
+        for first in range(0, width, COUNTED):
+            self._rank(entries, range(first, min(first + COUNTED, width), lanes), width, order)
         with T.serial(0, entries) as place:
             kept[order[place]] = self._places[place]
         return kept
