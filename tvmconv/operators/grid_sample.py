@@ -31,10 +31,14 @@ class Sampling:
     """How images of ``size`` (H, W) are sampled at points from -1 to 1.
 
     ``method`` is ``bilinear``, or ``nearest``: the element whose center is nearest, of two equally
-    near ones that with the even index. ``padding`` is ``zeros``: what is outside of the image is
-    zero; or ``border``: points outside are moved to its border; or ``reflection``: they are
-    mirrored at -1 and 1. With ``align_corners``, -1 and 1 are the centers of the outermost
-    elements, not their outer edges. Points are finite.
+    near ones that with the even index. ``padding`` is one of:
+
+    - ``zeros``: elements outside of the image are zero,
+    - ``border``: points outside are moved to the border,
+    - ``reflection``: points outside are mirrored at -1 and 1.
+
+    With ``align_corners``, -1 and 1 are the centers of the outermost elements, not their outer
+    edges. Points are finite.
     """
 
     size: tuple[int, int]
@@ -65,7 +69,7 @@ def plane_samples(data: Tensor, grid: Tensor, sampling: Sampling, lanes: int = 0
 
         blocks(channels, _CHANNELS, each)
 
-    return _samples(data, grid, (batch, channels), sample, sampling)
+    return _samples(data, grid, (batch, channels), sample, sampling, _Points)
 
 
 def _pair_samples(data: Tensor, grid: Tensor, sampling: Sampling, width: int) -> Tensor:
@@ -126,7 +130,7 @@ def row_samples(
 
         pieces(channels, lanes, few)
 
-    return _samples(data, grid, (batch, channels), sample, sampling)
+    return _samples(data, grid, (batch, channels), sample, sampling, _Points)
 
 
 def _samples(
@@ -135,7 +139,7 @@ def _samples(
     shape: tuple[int, int],
     sample: Callable[[Any, Any, Any], None],
     sampling: Sampling,
-    form: Callable[[Sampling, int], Any] | None = None,
+    form: Callable[[Sampling, int], Any],
 ) -> Tensor:
     """The function whose loops ``sample`` writes for each block of points.
 
@@ -149,7 +153,7 @@ def _samples(
         source, where, result = (T.buffer_proxy(buffer) for buffer in (*ins, *outs))
         with IRBuilder() as builder:
             with shared(shape[0] * parts) as unit:
-                block = (form or _Points)(sampling, -(-points // parts))
+                block = form(sampling, -(-points // parts))
                 block.image, part = unit // parts, unit % parts
                 block.first = part * shortest + tirx.min(part, longer)
                 block.count = shortest + tirx.Cast("int32", part < longer)
@@ -168,43 +172,19 @@ def _parts_of(points: int) -> int:
     return -(-points // _POINTS)
 
 
-class _Points:
-    """Places and weights of a block of points."""
+class _Block:
+    """A block of points: ``count`` from ``first`` on, at most ``length``."""
 
     image: Any
     first: Any
     count: Any
 
     def __init__(self, sampling: Sampling, length: int) -> None:
-        self.length, self._taps, self._sampling = length, _TAPS[sampling.method], sampling
-        self._neighbor = _nearest if sampling.method == "nearest" else _neighbor
-
-    def place(self, where: Any) -> None:
-        """Compute all places, which of them are inside, and the weights of several taps.
-
-        A point outside has the first place: vectors read the image before they select. A clamped
-        index would not do, because TVM drops the bound that a condition implies.
-        """
-        taps, length, sampling = self._taps, self.length, self._sampling
-        size = sampling.size
-        spots, insides = (scratch(taps * length, "int32") for _ in range(2))
-        weights = scratch(taps * length, "float32") if taps > 1 else None
-
-        with T.serial(0, self.count) as point:
-            x, y = self.position(where, point)
-            for tap in range(taps):
-                column, across = self._neighbor(x, tap % 2, size[1])
-                row, down = self._neighbor(y, tap // 2, size[0])
-                inside = tirx.all(column >= 0, column < size[1], row >= 0, row < size[0])
-                spots[tap * length + point] = tirx.Select(inside, row * size[1] + column, 0)
-                insides[tap * length + point] = tirx.Cast("int32", inside)
-                if weights is not None:
-                    weights[tap * length + point] = across * down
-        self._spots, self._insides, self._weights = spots, insides, weights
+        self.length, self.sampling = length, sampling
 
     def position(self, where: Any, point: Any) -> list[Any]:
         """The column and the row of a point: numbers with a fraction."""
-        sampling, found = self._sampling, []
+        sampling, found = self.sampling, []
         for axis in range(2):
             coordinate, extent = (
                 where[self.image, axis, self.first + point],
@@ -221,6 +201,38 @@ class _Points:
             found.append(value)
         return found
 
+
+class _Points(_Block):
+    """Places and weights of a block of points."""
+
+    def __init__(self, sampling: Sampling, length: int) -> None:
+        super().__init__(sampling, length)
+        self._taps = _TAPS[sampling.method]
+        self._neighbor = _nearest if sampling.method == "nearest" else _neighbor
+
+    def place(self, where: Any) -> None:
+        """Compute all places, which of them are inside, and the weights of several taps.
+
+        A point outside has the first place: vectors read the image before they select. A clamped
+        index would not do, because TVM drops the bound that a condition implies.
+        """
+        taps, length, sampling = self._taps, self.length, self.sampling
+        size = sampling.size
+        spots, insides = (scratch(taps * length, "int32") for _ in range(2))
+        weights = scratch(taps * length, "float32") if taps > 1 else None
+
+        with T.serial(0, self.count) as point:
+            x, y = self.position(where, point)
+            for tap in range(taps):
+                column, across = self._neighbor(x, tap % 2, size[1])
+                row, down = self._neighbor(y, tap // 2, size[0])
+                inside = tirx.all(column >= 0, column < size[1], row >= 0, row < size[0])
+                spots[tap * length + point] = tirx.Select(inside, row * size[1] + column, 0)
+                insides[tap * length + point] = tirx.Cast("int32", inside)
+                if weights is not None:
+                    weights[tap * length + point] = across * down
+        self._spots, self._insides, self._weights = spots, insides, weights
+
     def sample(self, element: Callable[[Any], Any], point: Any) -> Any:
         """The value at a point; ``element`` gives the image's value at a place."""
         values = []
@@ -234,7 +246,7 @@ class _Points:
         return tree(values, add)
 
 
-class _Pairs(_Points):
+class _Pairs(_Block):
     """As :class:`_Points`, of points between two columns and two rows.
 
     A pair of columns is inside of the image. Where only one neighbor of a point is, the other
@@ -243,7 +255,7 @@ class _Pairs(_Points):
 
     def place(self, where: Any) -> None:
         """Compute the first columns of pairs, and which columns count, and their weights."""
-        length, (height, width) = self.length, self._sampling.size
+        length, (height, width) = self.length, self.sampling.size
         self._spots = scratch(2 * length, "int32")
         self._insides, self._weights = (scratch(4 * length, kind) for kind in ("int32", "float32"))
         with T.serial(0, self.count) as point:
