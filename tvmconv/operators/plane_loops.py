@@ -86,7 +86,10 @@ class PlaneLoops:
         self.lanes = lanes
         self.identity = float("-inf") if self.is_max else 0.0
         self.combine: Callable[[Expr, Expr], Expr] = tirx.max if self.is_max else add
-        self.long_rows, self.long_columns = rows.kernel > FEW_TAPS, columns.kernel > FEW_TAPS
+        self.long_rows = rows.kernel > FEW_TAPS
+        # two windows make a maximum, so that fewer elements are read one by one
+        apart = self.is_max and columns.stride > SHUFFLED_STRIDE and self.out_width > lanes
+        self.long_columns = columns.kernel > (FEW_TAPS // 2 if apart else FEW_TAPS)
         trivial = columns == PoolWindow(1)
         # columns that no window joins need no copy, and are cut where they are many
         self.cut = min(self.width, _COLUMNS) if trivial else self.width
