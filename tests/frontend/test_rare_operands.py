@@ -88,6 +88,13 @@ def test_attention_to_values_of_another_type() -> None:
     _agree(make_model([node], shapes, ["y"], opset=23), {**feeds, "v": feeds["v"].astype(float)})
 
 
+def test_samples_of_planes_of_one_element() -> None:
+    node = helper.make_node("GridSample", ["x", "grid"], ["y"], padding_mode="border")
+    shapes = {"x": (2, 5, 1, 1), "grid": (2, 4, 9, 2)}
+    feeds = {"x": noise(2, 5, 1, 1), "grid": noise(2, 4, 9, 2, seed=1)}
+    _agree(make_model([node], shapes, ["y"]), feeds)
+
+
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_samples_of_constants_are_the_samples_of_inputs(mode: str) -> None:
     """onnx.reference has other cubic samples at the border."""

@@ -135,9 +135,27 @@ def test_few_of_rows_whose_best_elements_are_neighbors_or_in_one_part(size, dtyp
     if dtype.startswith("float"):
         x[4, ::2], x[4, 1::4] = np.nan, -0.0
         x[0, 5], x[0, 77] = np.inf, -np.inf
-    for k in (2, 16, 30):
-        check(x, k, 1, True)
-        check(x, k, 1, False)
+    for k, largest in ((2, True), (16, False), (30, True), (30, False), (50, True), (50, False)):
+        check(x, k, 1, largest)
+
+
+@pytest.mark.parametrize(
+    "size, dtype",
+    [
+        (17, "uint8"),
+        (63, "float32"),
+        (65, "int64"),
+        (100, "float32"),
+        (128, "int8"),
+        (129, "uint8"),
+    ],
+)
+def test_whole_rows_with_ties(size, dtype):
+    """Up to a length, ranks are counted for groups of vectors, and in the others a sort follows."""
+    x = (normal(3, size) * 9).round().astype(dtype)
+    x[1] = 7
+    check(x, size, 1, True)
+    check(x, size - 9, 1, False)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "float64"])

@@ -9,22 +9,26 @@ from __future__ import annotations
 from typing import Any
 
 from tvmconv.operators.row_vectors import registers, side_by_side
-from tvmconv.operators.selection import Selection
+from tvmconv.operators.selection import COUNTED, Selection
 from tvmconv.operators.vector_loops import blocks, scratch
 from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.ir_builder import T
 
 # keys that are tested together
 _TESTED = 16
-# most elements: more take as many parts, of which the ranks cost more than the rows
-_FEW = 32
+# most elements, and as a multiple of a vector's: more take as many parts, of which the ranks cost
+# more than the rows
+_FEW, _VECTORS = 32, 4
 # fewest parts, and shortest row in elements of each part; keys of the longest one fit into L1
 _PARTS, _SHORTEST, LONGEST = 32, 3, 8192
 
 
-def are_few(size: int, k: int) -> bool:
-    """Whether few elements of rows are wanted; the rows may be longer than :data:`LONGEST`."""
-    return 1 < k <= _FEW and size > _SHORTEST * _parts_of(k)
+def are_few(size: int, k: int, lanes: int) -> bool:
+    """Whether few elements of rows are wanted; the rows may be longer than :data:`LONGEST`.
+
+    ``lanes`` are the FP32 numbers of a vector.
+    """
+    return 1 < k <= max(_FEW, _VECTORS * lanes) and size > _SHORTEST * _parts_of(k)
 
 
 def _parts_of(k: int) -> int:
@@ -82,8 +86,11 @@ class FewBest(Selection):
         others = scratch(parts, self._dtype)
         with side_by_side(parts) as lane:
             others[lane] = peaks[lane]
-        with T.serial(0, parts) as other, side_by_side(parts) as lane:
-            ranks[lane] = ranks[lane] + tirx.Cast("int32", others[other] > peaks[lane])
+        counted = min(parts, COUNTED)
+        for first in range(0, parts, counted):
+            with T.serial(0, parts) as other, side_by_side(counted) as lane:
+                place, its = first + lane, others[other]
+                ranks[place] = ranks[place] + tirx.Cast("int32", its > peaks[place])
         with side_by_side(parts) as lane:
             peaks[lane] = tirx.Select(ranks[lane] < self._k, peaks[lane], ~self._number(0))
         width = parts

@@ -14,7 +14,7 @@ from typing import Any
 from tvmconv.operators.pool import tree
 from tvmconv.operators.row_groups import PIECE
 from tvmconv.operators.row_vectors import side_by_side
-from tvmconv.operators.vector_loops import blocks, pieces, scratch, shared
+from tvmconv.operators.vector_loops import blocks, pieces, ramp, scratch, shared, spread
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 from tvmconv.tvm_api.types import Tensor
@@ -31,23 +31,33 @@ class Sampling:
     """How images of ``size`` (H, W) are sampled at points from -1 to 1.
 
     ``method`` is ``bilinear``, or ``nearest``: the element whose center is nearest, of two equally
-    near ones that with the even index. With ``border``, points outside of the image are moved to
-    its border; otherwise what is outside is zero. With ``align_corners``, -1 and 1 are the centers
-    of the outermost elements, not their outer edges.
+    near ones that with the even index. ``padding`` is one of:
+
+    - ``zeros``: elements outside of the image are zero,
+    - ``border``: points outside are moved to the border,
+    - ``reflection``: points outside are mirrored at -1 and 1.
+
+    With ``align_corners``, -1 and 1 are the centers of the outermost elements, not their outer
+    edges. Points are finite.
     """
 
     size: tuple[int, int]
     method: str
-    border: bool
+    padding: str
     align_corners: bool
 
 
-def plane_samples(data: Tensor, grid: Tensor, sampling: Sampling) -> Tensor:
+def plane_samples(data: Tensor, grid: Tensor, sampling: Sampling, lanes: int = 0) -> Tensor:
     """Sample each channel at each point: ``(N, C, points)``.
 
-    ``data`` is ``(N, C, H * W)`` of float32. ``grid`` is ``(N, 2, points)``: x, then y.
+    ``data`` is ``(N, C, H * W)`` of float32. ``grid`` is ``(N, 2, points)``: x, then y. ``lanes``
+    are elements of a vector, or 0 if vectors have no known length.
     """
     batch, channels = (int(extent) for extent in data.shape[:2])
+    points = int(grid.shape[2])
+    width = min(lanes, 1 << (points // _parts_of(points)).bit_length() - 1)
+    if sampling.method == "bilinear" and sampling.size[1] > 1 and width > 1:
+        return _pair_samples(data, grid, sampling, width)
 
     def sample(source: Any, result: Any, points: _Points) -> None:
         def each(start: Any, together: int) -> None:
@@ -59,7 +69,28 @@ def plane_samples(data: Tensor, grid: Tensor, sampling: Sampling) -> Tensor:
 
         blocks(channels, _CHANNELS, each)
 
-    return _samples(data, grid, (batch, channels), sample, sampling)
+    return _samples(data, grid, (batch, channels), sample, sampling, _Points)
+
+
+def _pair_samples(data: Tensor, grid: Tensor, sampling: Sampling, width: int) -> Tensor:
+    """As :func:`plane_samples`, of ``width`` points at a time, whose neighbors are read in pairs.
+
+    A vector has two columns of half of the points.
+    """
+    batch, channels = (int(extent) for extent in data.shape[:2])
+
+    def sample(source: Any, result: Any, points: _Pairs) -> None:
+        def each(start: Any, together: int) -> None:
+            with T.serial(0, (points.count + width - 1) // width) as number:
+                begin = tirx.min(number * width, points.count - width)
+                for channel in range(together):
+                    place = points.image, start + channel
+                    value = points.sample(partial(_pair, source, place), begin, width)
+                    result[(*place, ramp(points.first + begin, width))] = value
+
+        blocks(channels, _CHANNELS, each)
+
+    return _samples(data, grid, (batch, channels), sample, sampling, _Pairs)
 
 
 def row_samples(
@@ -99,29 +130,30 @@ def row_samples(
 
         pieces(channels, lanes, few)
 
-    return _samples(data, grid, (batch, channels), sample, sampling)
+    return _samples(data, grid, (batch, channels), sample, sampling, _Points)
 
 
 def _samples(
     data: Tensor,
     grid: Tensor,
     shape: tuple[int, int],
-    sample: Callable[[Any, Any, _Points], None],
+    sample: Callable[[Any, Any, Any], None],
     sampling: Sampling,
+    form: Callable[[Sampling, int], Any],
 ) -> Tensor:
     """The function whose loops ``sample`` writes for each block of points.
 
     Lengths of blocks differ by at most one point, so that none of several has few.
     """
     points = int(grid.shape[2])
-    parts = -(-points // _POINTS)
+    parts = _parts_of(points)
     shortest, longer = divmod(points, parts)
 
     def write(ins: Any, outs: Any) -> Any:
         source, where, result = (T.buffer_proxy(buffer) for buffer in (*ins, *outs))
         with IRBuilder() as builder:
             with shared(shape[0] * parts) as unit:
-                block = _Points(sampling, -(-points // parts))
+                block = form(sampling, -(-points // parts))
                 block.image, part = unit // parts, unit % parts
                 block.first = part * shortest + tirx.min(part, longer)
                 block.count = shortest + tirx.Cast("int32", part < longer)
@@ -135,15 +167,47 @@ def _samples(
     return found
 
 
-class _Points:
-    """Places and weights of a block of points."""
+def _parts_of(points: int) -> int:
+    """The blocks of all points."""
+    return -(-points // _POINTS)
+
+
+class _Block:
+    """A block of points: ``count`` from ``first`` on, at most ``length``."""
 
     image: Any
     first: Any
     count: Any
 
     def __init__(self, sampling: Sampling, length: int) -> None:
-        self.length, self._taps, self._sampling = length, _TAPS[sampling.method], sampling
+        self.length, self.sampling = length, sampling
+
+    def position(self, where: Any, point: Any) -> list[Any]:
+        """The column and the row of a point: numbers with a fraction."""
+        sampling, found = self.sampling, []
+        for axis in range(2):
+            coordinate, extent = (
+                where[self.image, axis, self.first + point],
+                sampling.size[1 - axis],
+            )
+            if sampling.align_corners:
+                value: Any = (coordinate + 1.0) * ((extent - 1) / 2)
+            else:
+                value = ((coordinate + 1.0) * float(extent) - 1.0) * 0.5
+            if sampling.padding == "reflection":
+                value = _mirrored(value, extent, sampling.align_corners)
+            if sampling.padding != "zeros":
+                value = tirx.min(tirx.max(value, 0.0), float(extent - 1))
+            found.append(value)
+        return found
+
+
+class _Points(_Block):
+    """Places and weights of a block of points."""
+
+    def __init__(self, sampling: Sampling, length: int) -> None:
+        super().__init__(sampling, length)
+        self._taps = _TAPS[sampling.method]
         self._neighbor = _nearest if sampling.method == "nearest" else _neighbor
 
     def place(self, where: Any) -> None:
@@ -152,23 +216,13 @@ class _Points:
         A point outside has the first place: vectors read the image before they select. A clamped
         index would not do, because TVM drops the bound that a condition implies.
         """
-        taps, length, sampling = self._taps, self.length, self._sampling
+        taps, length, sampling = self._taps, self.length, self.sampling
         size = sampling.size
         spots, insides = (scratch(taps * length, "int32") for _ in range(2))
         weights = scratch(taps * length, "float32") if taps > 1 else None
 
-        def position(coordinate: Any, extent: int) -> Any:
-            if sampling.align_corners:
-                value: Any = (coordinate + 1.0) * ((extent - 1) / 2)
-            else:
-                value = ((coordinate + 1.0) * float(extent) - 1.0) * 0.5
-            return tirx.min(tirx.max(value, 0.0), float(extent - 1)) if sampling.border else value
-
         with T.serial(0, self.count) as point:
-            x, y = (
-                position(where[self.image, axis, self.first + point], size[1 - axis])
-                for axis in range(2)
-            )
+            x, y = self.position(where, point)
             for tap in range(taps):
                 column, across = self._neighbor(x, tap % 2, size[1])
                 row, down = self._neighbor(y, tap // 2, size[0])
@@ -192,8 +246,71 @@ class _Points:
         return tree(values, add)
 
 
+class _Pairs(_Block):
+    """As :class:`_Points`, of points between two columns and two rows.
+
+    A pair of columns is inside of the image. Where only one neighbor of a point is, the other
+    column of the pair counts for nothing.
+    """
+
+    def place(self, where: Any) -> None:
+        """Compute the first columns of pairs, and which columns count, and their weights."""
+        length, (height, width) = self.length, self.sampling.size
+        self._spots = scratch(2 * length, "int32")
+        self._insides, self._weights = (scratch(4 * length, kind) for kind in ("int32", "float32"))
+        with T.serial(0, self.count) as point:
+            x, y = self.position(where, point)
+            near, before = _neighbor(x, 0, width)
+            _, after = _neighbor(x, 1, width)
+            start = tirx.max(tirx.min(near, width - 2), 0)
+            for side in range(2):
+                row, down = _neighbor(y, side, height)
+                in_rows = tirx.all(row >= 0, row < height)
+                self._spots[side * length + point] = tirx.Select(in_rows, row * width, 0) + start
+                for half in range(2):
+                    column = start + half
+                    is_near = column == near
+                    inside = tirx.all(in_rows, tirx.any(is_near, column == near + 1))
+                    place = 2 * (side * length + point) + half
+                    self._insides[place] = tirx.Cast("int32", inside)
+                    self._weights[place] = tirx.Select(is_near, before, after) * down
+
+    def sample(self, pair: Callable[[Any], Any], begin: Any, width: int) -> Any:
+        """The values at ``width`` points; ``pair`` gives two columns of the image from a place."""
+        halves, half = [], width // 2
+        for first in (0, half):
+            values = []
+            for side in range(2):
+                place = side * self.length + begin + first
+                pairs = [pair(self._spots[place + point]) for point in range(half)]
+                value = tirx.Shuffle(pairs, _lanes(0, 1, width)) if half > 1 else pairs[0]
+                inside = self._insides[ramp(2 * place, width)] != spread(0, width)
+                zero = spread(tirx.const(0.0, "float32"), width)
+                value = tirx.Select(inside, value, zero)
+                values.append(value * self._weights[ramp(2 * place, width)])
+            halves.append(tree(values, add))
+        columns = [tirx.Shuffle(halves, _lanes(side, 2, width)) for side in range(2)]
+        return tree(columns, add)
+
+
+def _lanes(first: int, step: int, count: int) -> list[Any]:
+    return [tirx.const(first + step * lane, "int32") for lane in range(count)]
+
+
 def _element(source: Any, place: tuple[Any, Any], spot: Any) -> Any:
     return source[(*place, spot)]
+
+
+def _pair(source: Any, place: tuple[Any, Any], spot: Any) -> Any:
+    return source[(*place, ramp(spot, 2))]
+
+
+def _mirrored(value: Any, extent: int, align_corners: bool) -> Any:
+    """A place between the edges; the image and its reflection repeat."""
+    edge, span = (0.0, extent - 1.0) if align_corners else (-0.5, float(extent))
+    beyond: Any = tirx.abs(value - edge)
+    beyond = beyond - tirx.floor(beyond * (0.5 / span)) * (2 * span)
+    return tirx.min(beyond, 2 * span - beyond) + edge
 
 
 def _neighbor(value: Any, side: int, extent: int) -> tuple[Any, Any]:

@@ -17,6 +17,9 @@ from tvmconv.tvm_api.types import Expr
 FEW_TAPS = 8
 # Elements of the buffers of one axis: the nearest cache holds them.
 _BUFFER_ELEMENTS = 4096
+# Elements of planes that are combined together: more than the stores that wait for the cache.
+_GROUP_ELEMENTS = 1024
+_SHORT_LINE = 4
 # Columns of a block, where columns are independent of each other.
 _COLUMNS = 1024
 # Beyond this stride, elements are read one by one.
@@ -83,7 +86,10 @@ class PlaneLoops:
         self.lanes = lanes
         self.identity = float("-inf") if self.is_max else 0.0
         self.combine: Callable[[Expr, Expr], Expr] = tirx.max if self.is_max else add
-        self.long_rows, self.long_columns = rows.kernel > FEW_TAPS, columns.kernel > FEW_TAPS
+        self.long_rows = rows.kernel > FEW_TAPS
+        # two windows make a maximum, so that fewer elements are read one by one
+        apart = self.is_max and columns.stride > SHUFFLED_STRIDE and self.out_width > lanes
+        self.long_columns = columns.kernel > (FEW_TAPS // 2 if apart else FEW_TAPS)
         trivial = columns == PoolWindow(1)
         # columns that no window joins need no copy, and are cut where they are many
         self.cut = min(self.width, _COLUMNS) if trivial else self.width
@@ -97,6 +103,22 @@ class PlaneLoops:
         self.pitch = max(columns.pad_before + self.cut, reach)
         self.block = self._rows_of_block()
         self.blocks = -(-self.out_height // self.block)
+        self.group = self._planes_of_group()
+        # lines of the rows of a group
+        self.count = self.group * self.block
+
+    def _planes_of_group(self) -> int:
+        """Small planes whose lines are all stored before one is read.
+
+        A vector that is read before two stores that it overlaps are in the cache waits for them.
+        Very short lines without padding are kept in registers.
+        """
+        if not self.copies or self.doubles_rows or self.blocks > 1:
+            return 1
+        if self.pitch <= _SHORT_LINE and not self.columns.pad_before:
+            return 1
+        fit = max(1, _GROUP_ELEMENTS // (self.block * self.pitch))
+        return -(-self.planes // -(-self.planes // fit))
 
     def _rows_of_block(self) -> int:
         fit = max(_BUFFER_ELEMENTS // self.pitch, 1)
@@ -114,7 +136,7 @@ class PlaneLoops:
         """Make the buffers of a task; padding is filled once, as nothing else is written there."""
         slack = (SHUFFLED_STRIDE + 1) * self.lanes
         if self.copies:
-            size = self.block * self.pitch + slack
+            size = self.count * self.pitch + slack
             self.lines = scratch(size, self.inner)
             self.fill(self.lines, size)
         if self.doubles_rows:
@@ -122,8 +144,8 @@ class PlaneLoops:
             self.stage = scratch(size, self.inner)
             self.fill(self.stage, size)
         if self.long_columns:
-            self.doubled = scratch(self.block * self.pitch + slack, self.inner)
-            self.partial = scratch(self.block * self.out_cut + slack, self.inner)
+            self.doubled = scratch(self.count * self.pitch + slack, self.inner)
+            self.partial = scratch(self.count * self.out_cut + slack, self.inner)
         if self.is_mean:
             self.across = scratch(self.out_cut + slack, self.inner)
             with T.serial(0, self.out_cut) as column:

@@ -56,39 +56,44 @@ class _PoolLoops(RowLoops):
 
     def write(self) -> Any:
         """All loops; a task is a number of blocks of rows, of one plane or several."""
-        units = self.planes * self.blocks * self.cuts
-        work = self.block * max(self.out_cut, self.cut)
+        groups = -(-self.planes // self.group)
+        units = groups * self.blocks * self.cuts
+        work = self.count * max(self.out_cut, self.cut)
         return tasks(units, work, self.allocate, self._unit)
 
     def _unit(self, unit: Any) -> None:
-        cut, block, plane = (
+        cut, block, group = (
             unit % self.cuts,
             unit // self.cuts % self.blocks,
             unit // (self.cuts * self.blocks),
         )
-        # the last block of columns overlaps the one before it
+        # the last block of columns, and the last group of planes, overlap those before them
         first = tirx.min(cut * self.cut, self.width - self.cut) if self.cuts > 1 else 0
+        plane = tirx.min(group * self.group, self.planes - self.group)
         start = block * self.block
         count: Any = self.block
         if self.blocks * self.block != self.out_height:
             count = tirx.min(self.block, self.out_height - start)
         if self.doubles_rows:
             self.doubled_rows(plane, start, count, first)
-        elif self.long_rows:
-            with T.serial(0, count) as row:
-                self.row_by_taps(plane, start + row, row, first)
-        elif self.copies:
-            with T.serial(0, count) as row:
-                self.short_row(plane, start + row, first, partial(self._store_line, row))
         else:
-            with T.serial(0, count) as row:
-                store = partial(self._store_result, plane, start + row, first)
-                self.short_row(plane, start + row, first, store)
+            with T.serial(0, self.group) as own, T.serial(0, count) as row:
+                self._row(plane + own, start + row, own * self.block + row, first)
+        if not self.copies:
             return
         if self.long_columns:
-            self._double_columns(count)
-        with T.serial(0, count) as row:
-            self._columns(plane, start + row, row, first)
+            self._double_columns(self.group * count)
+        with T.serial(0, self.group) as own, T.serial(0, count) as row:
+            self._columns(plane + own, start + row, own * self.block + row, first)
+
+    def _row(self, plane: Any, row: Any, line: Any, first: Any) -> None:
+        """Combine the rows of a window into a line, or into the result."""
+        if self.long_rows:
+            self.row_by_taps(plane, row, line, first)
+        elif self.copies:
+            self.short_row(plane, row, first, partial(self._store_line, line))
+        else:
+            self.short_row(plane, row, first, partial(self._store_result, plane, row, first))
 
     def _store_line(self, row: Any, column: Any, width: int, value: Any) -> None:
         place = row * self.pitch + self.columns.pad_before + column

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvmconv.operators.registers import LANES
 from tvmconv.operators.row_vectors import registers, side_by_side
 from tvmconv.operators.vector_loops import blocks, scratch
 from tvmconv.tvm_api import tirx
@@ -20,8 +21,8 @@ _BLOCK = 64
 _TESTED = 16
 # smallest collection of which the best are selected, and its size as a multiple of theirs
 _ROOM, _TIMES = 256, 4
-# longest row that is sorted by ranks
-_RANKED = 64
+# longest row that is sorted by ranks, and entries whose ranks are counted in registers
+_RANKED, COUNTED = 128, 64
 _DIGIT = 8
 
 
@@ -129,19 +130,40 @@ class Selection:
     def _ranked(self, entries: Any, most: int) -> Any:
         """Each entry's rank is how many are better, or equal and before it; ``most`` entries."""
         width = 1 << (most - 1).bit_length()
-        ranks, kept = registers(width, "int32"), scratch(most, "int32")
-        with side_by_side(width) as lane:
-            ranks[lane] = _int(0)
-        with T.serial(0, entries) as other, side_by_side(width) as lane:
-            mine, its = self._keys[lane], self._keys[other]
-            ahead = tirx.any(its > mine, tirx.all(its == mine, other < lane))
-            ranks[lane] = ranks[lane] + tirx.Cast("int32", ahead)
-        order = scratch(width, "int32")
-        with side_by_side(width) as lane:
-            order[lane] = ranks[lane]
+        lanes = min(width, LANES)
+        order, kept = scratch(width, "int32"), scratch(most, "int32")
+        for first in range(0, width, COUNTED):
+            self._rank(entries, range(first, min(first + COUNTED, width), lanes), width, order)
         with T.serial(0, entries) as place:
             kept[order[place]] = self._places[place]
         return kept
+
+    def _rank(self, entries: Any, starts: range, width: int, order: Any) -> None:
+        """Ranks of the entries of a few vectors, which ``order`` gets.
+
+        Only within a vector, the place of an equal entry is compared.
+        """
+        lanes = starts.step
+        count = lanes * len(starts)
+        ranks = registers(count, "int32")
+        with side_by_side(count) as lane:
+            ranks[lane] = _int(0)
+
+        def compare(other: Any, begin: int) -> None:
+            its = self._keys[other]
+            for slot, start in enumerate(starts):
+                with side_by_side(lanes) as lane:
+                    mine, place = self._keys[start + lane], slot * lanes + lane
+                    ahead = its >= mine if begin < start else its > mine
+                    if begin == start:
+                        ahead = tirx.any(ahead, tirx.all(its == mine, other < start + lane))
+                    ranks[place] = ranks[place] + tirx.Cast("int32", ahead)
+
+        for begin in range(0, width, lanes):
+            with T.serial(0, tirx.max(tirx.min(entries - begin, lanes), 0)) as number:
+                compare(begin + number, begin)
+        with side_by_side(count) as lane:
+            order[starts[0] + lane] = ranks[lane]
 
     def _sorted(self) -> Any:
         """A radix sort from the lowest digit on; equal entries keep their order."""

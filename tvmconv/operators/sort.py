@@ -77,7 +77,7 @@ def top_k(
                 elif inserts and (k == 1 or (k < _SEVERAL and size <= _SHORT)):
                     position_at = _inserted(element, size, k, dtype, largest)
                 else:
-                    few, first = are_few(size, k), size
+                    few, first = are_few(size, k, lanes), size
                     if inserts:
                         first = min(size, _FIRST if few else max(k, _RANKED * lanes))
                     form = FewBest if few and first <= LONGEST else Selection

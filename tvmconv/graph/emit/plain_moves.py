@@ -86,7 +86,7 @@ def rows_of_columns(
     emitter: Emitter, node: Node, data: RelaxExpr, shape: tuple[int, int, int]
 ) -> RelaxExpr:
     """A tensor of that shape with its last two axes exchanged."""
-    view = emitter.reshape(data, shape)
     if 1 in shape[1:]:
-        return view
+        return emitter.reshape(data, (shape[0], shape[2], shape[1]))
+    view = emitter.reshape(data, shape)
     return emitter.bind(relax.op.permute_dims(view, (0, 2, 1)), CallRecord(node.layer, "transpose"))

@@ -17,8 +17,8 @@ from tvmconv.tir.annotations import TRANSPOSE_LANES
 
 # fewer channels leave most of a vector empty
 _FEW_CHANNELS = 4
-# elements of an image that are transposed in the time that one point of four gathers saves
-_USES = 4
+# elements of an image that are transposed in the time that one point of two pairs of columns saves
+_USES = 2
 
 
 def is_plane_resize(emitter: Emitter, node: Node) -> bool:
@@ -61,13 +61,13 @@ def is_plane_sample(emitter: Emitter, node: Node) -> bool:
         # places are used once, so that TVM's function needs no pass of its own for them
         return False
     kinds = {value.dtype for value in (*node.args, node.output)}
-    return kinds == {"float32"} and attrs["padding_mode"] in ("zeros", "border")
+    return kinds == {"float32"}
 
 
 def _samples_rows(emitter: Emitter, node: Node, points: int) -> bool:
     """Whether channels are made neighbors, which are read together at each point.
 
-    It saves most gathers of four elements. It saves nothing where one element is nearest, unless
+    It saves most loads of pairs of columns. It saves nothing where one element is nearest, unless
     images come from a farther cache: a gather waits for each of its lines.
     """
     cpu, (batch, channels, height, width) = processor(emitter.machine), node.args[0].dims
@@ -88,7 +88,7 @@ def emit_plane_sample(emitter: Emitter, node: Node, record: CallRecord) -> None:
     sampling = Sampling(
         size=(height, width),
         method=attrs["method"],
-        border=attrs["padding_mode"] == "border",
+        padding=attrs["padding_mode"],
         align_corners=bool(attrs["align_corners"]),
     )
     data = emitter.as_plain(image)
@@ -99,7 +99,7 @@ def emit_plane_sample(emitter: Emitter, node: Node, record: CallRecord) -> None:
         )
         data = rows_of_columns(emitter, node, data, (n, channels, height * width))
     else:
-        sampled = partial(plane_samples, sampling=sampling)
+        sampled = partial(plane_samples, sampling=sampling, lanes=emitter.row_lanes)
         data = emitter.reshape(data, (n, channels, height * width))
     result = emitter.call(
         sampled,
