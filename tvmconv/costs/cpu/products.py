@@ -130,8 +130,8 @@ def dense_tile(rows: int, inputs: int, outputs: int, machine: Machine) -> DenseT
 def _dense_rows(inputs: int, machine: Machine, vectors: int) -> int:
     """Rows of the tallest tile of a fully connected layer.
 
-    Rows that are a power of two apart share sets of L1, where weights need one way. A vector that is
-    multiplied by lane is read once for all its steps.
+    Rows that are a power of two apart share sets of L1, where weights need one way. Vectors that
+    are multiplied by lane are read once for all their steps.
     """
     most = most_pixels(machine, vectors)
     if machine.code.by_lane:
