@@ -6,8 +6,9 @@
 3. A single row reads its weights once, at memory bandwidth. It reads several positions of the inner
    dimension alternately.
 4. If FMAs multiply by lane, the inner dimension is split by vectors of data, with unrolled steps.
-5. The epilogue is a separate pass over the few results, because the last tile may be wider than the
-   output.
+5. The epilogue is computed in registers, and the last tiles of rows and outputs are separate code.
+   If parts of the inner dimension are summed, it is a separate pass over their sums.
+6. The tiles of rows that use one panel of weights prefetch the next panel.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import dense
+from tvmconv.costs.cpu.tile_knobs import prefetch_flag
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.nest import inspect, parallelize
+from tvmconv.schedules.common.nest import PARALLEL_ELEMENTS, inspect, parallelize
 from tvmconv.schedules.cpu.elementwise import spatial_block
+from tvmconv.tir.annotations import mark_cases, mark_panel, mark_parallel
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
 
@@ -49,6 +52,7 @@ class DenseSchedule(ConvSchedule[Machine]):
                 neutral=dense.OUTPUTS,
                 closed=True,
             ),
+            prefetch_flag("fetch_weight", "1 prefetches the next weights"),
         )
     )
 
@@ -64,15 +68,23 @@ class DenseSchedule(ConvSchedule[Machine]):
         self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> None:
         """Schedule the blocks of :class:`tvmconv.algorithms.gemm.dense.Dense` in place."""
-        block, lanes = schedule.get_sblock("dense"), machine.lanes
-        steps = lanes if dense.steps_by_lane(workload, machine, config.int("splits")) else 1
-        store = schedule.cache_write(block, 0, "global")
+        block, store = schedule.get_sblock("dense"), schedule.get_sblock("output")
+        steps = 1
+        if dense.steps_by_lane(workload, machine, config.int("splits")):
+            steps = machine.lanes
+        if config.int("splits") > 1:
+            store = schedule.cache_write(block, 0, "global")
         split, row, column, vector, lane, k = schedule.get_loops(block)
         tiles, row = schedule.split(row, [None, config.int("rows")])
         stream, k, step = schedule.split(k, [config.int("streams"), None, steps])
         outer = outer_loops(config, column, tiles)
         schedule.reorder(split, *outer, k, stream, step, row, vector, lane)
-        parallelize(schedule, [split, outer[0]], workload.macs, machine.cores)
+        if config.int("splits") > 1:
+            parallelize(schedule, [split, outer[0]], workload.macs, machine.cores)
+        else:
+            _mark_whole(schedule, outer, workload, machine)
+            if config.int("fetch_weight") and config["share"] == dense.OUTPUTS:
+                mark_panel(schedule, outer[1])
         register_tile(
             schedule,
             block,
@@ -82,7 +94,8 @@ class DenseSchedule(ConvSchedule[Machine]):
             tile=(stream, step, row, vector),
             lane=lane,
         )
-        finish_layer(schedule, machine)
+        if config.int("splits") > 1:
+            finish_layer(schedule, machine)
 
     explain_cost = staticmethod(dense.explain_cost)
 
@@ -93,6 +106,15 @@ SCHEDULE = DenseSchedule()
 def outer_loops(config: Config, column: LoopRV, row: LoopRV) -> tuple[LoopRV, LoopRV]:
     """The loops over tiles, the loop that threads share first."""
     return (row, column) if config["share"] == dense.ROWS else (column, row)
+
+
+def _mark_whole(
+    schedule: Schedule, outer: tuple[LoopRV, LoopRV], workload: Conv2dWorkload, machine: Machine
+) -> None:
+    """Share the first loop over tiles; smaller last tiles become separate code."""
+    if machine.cores > 1 and workload.macs >= PARALLEL_ELEMENTS:
+        mark_parallel(schedule, outer[0])
+    mark_cases(schedule, *outer)
 
 
 def finish_layer(schedule: Schedule, machine: Machine) -> None:

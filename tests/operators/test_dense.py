@@ -27,6 +27,7 @@ def layer(rows, inputs, outputs, epilogue="+bias+relu"):
         (3, 100, 77),
         (20, 64, 40),
         (29, 7, 5),
+        (37, 96, 150),
     ],
     ids=str,
 )
@@ -43,6 +44,7 @@ def test_epilogues(epilogue):
     "knobs",
     [
         {"share": "rows"},
+        {"rows": 4, "width": 3},
         {"rows": 3, "width": 1, "splits": 2, "share": "rows"},
         {"rows": 1, "width": 2, "splits": 3, "streams": 8},
     ],
@@ -52,6 +54,22 @@ def test_other_knobs_compute_the_same(knobs):
     workload = layer(20, 96, 70, "+bias+add+relu")
     config = make_kernel(workload, HOST, "dense").config.replace(**{"streams": 1, **knobs})
     check_kernel(workload, HOST, "dense", config)
+
+
+@pytest.mark.parametrize("machine", [V3, V4], ids=["avx2", "avx512"])
+def test_tiles_of_rows_prefetch_the_next_panel(machine):
+    assert assembly(make_kernel(layer(49, 96, 256), machine, "dense")).count(r"prefetch\w*")
+    # one tile reads its weights as one stream, and L1 holds the few weights
+    for shape in ((4, 96, 256), (49, 32, 64)):
+        assert not assembly(make_kernel(layer(*shape), machine, "dense")).count(r"prefetch\w*")
+
+
+@pytest.mark.parametrize("machine", [V3, V4], ids=["avx2", "avx512"])
+def test_rows_of_a_tile_fit_the_sets_of_l1(machine):
+    """Rows of 4 KiB map to one set, and weights need a way of it."""
+    for inputs in (1024, 3072):
+        rows = make_kernel(layer(197, inputs, 64), machine, "dense").config.int("rows")
+        assert rows < machine.l1d_ways
 
 
 def test_flattened_image_needs_no_reorder():

@@ -27,12 +27,14 @@ class DenseTile:
 
     The register tile is ``rows`` rows of the data times ``vectors`` vectors of outputs, of
     ``lanes`` FP32 values each. Threads sum ``splits`` parts of the inner dimension separately.
+    With ``padded``, all tiles have whole rows, and their sums are stored before the epilogue.
     """
 
     rows: int
     vectors: int
     splits: int
     lanes: int
+    padded: bool = True
 
     @property
     def width(self) -> int:
@@ -86,7 +88,7 @@ def dense(
     batch = int(data.shape[0])
     blocks, inputs, width = (int(d) for d in weight.shape)
     part = inputs // tile.splits
-    padded = -(-batch // tile.rows) * tile.rows
+    padded = -(-batch // tile.rows) * tile.rows if tile.padded else batch
     k = te.reduce_axis((0, part), "k")
 
     def read(m: Expr, position: Expr) -> Expr:

@@ -16,7 +16,7 @@ from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.types import Expr
 
 # operators of activations, of one FP32 number or vector
-SIGMOID, TANH, ERF = "tvmconv.sigmoid", "tvmconv.tanh", "tvmconv.erf"
+SIGMOID, TANH, NORMAL = "tvmconv.sigmoid", "tvmconv.tanh", "tvmconv.normal"
 
 
 def apply_step(
@@ -46,8 +46,7 @@ def apply_step(
     if kind == "silu":
         return value * _call(SIGMOID, value)
     if kind == "gelu":
-        half = literal(0.5, value)
-        return value * (half + half * _call(ERF, value * literal(0.7071067811865476, value)))
+        return value * _call(NORMAL, value)
     if kind == "gelutanh":
         cubic = literal(0.7978845608028654, value) + literal(0.035677408136, value) * value * value
         # 1 + tanh(z) is 2 sigmoid(2 z)

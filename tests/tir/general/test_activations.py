@@ -12,12 +12,16 @@ from tvm.script import tirx as T
 from tests.operators.harness import HOST, Built
 from tests.tir.rewrites import check, check_same
 from tvmconv.operators import math
-from tvmconv.operators.epilogue import ERF, SIGMOID, TANH
+from tvmconv.operators.epilogue import NORMAL, SIGMOID, TANH
 from tvmconv.operators.products import registered
 from tvmconv.tir.general.activations import Activations
 
-EXPRESSIONS = {SIGMOID: math.inline_sigmoid, TANH: math.inline_tanh, ERF: math.inline_erf}
-REFERENCES = {SIGMOID: lambda x: 1 / (1 + np.exp(-x)), TANH: np.tanh, ERF: np.vectorize(erf)}
+EXPRESSIONS = {SIGMOID: math.inline_sigmoid, TANH: math.inline_tanh, NORMAL: math.inline_normal}
+REFERENCES = {
+    SIGMOID: lambda x: 1 / (1 + np.exp(-x)),
+    TANH: np.tanh,
+    NORMAL: np.vectorize(lambda x: (1 + erf(x / 2**0.5)) / 2),
+}
 
 
 def activation(name, x):
@@ -40,6 +44,13 @@ def test_a_number_becomes_its_expression(name):
 
     check(Activations(), before, expected)
     check_same(Activations(), expected)
+
+
+def test_the_normal_distribution_ends_at_0_and_1():
+    """A Gelu multiplies it by numbers of any size."""
+    x = np.array([-3e38, -1e4, -5.6, 5.6, 1e4, 3e38] * 3, dtype="float32")
+    built = Built(lambda t: te.compute(t.shape, lambda i: activation(NORMAL, t[i])), [x], HOST)
+    assert built()[0].tolist() == [0, 0, 0, 1, 1, 1] * 3
 
 
 @pytest.mark.parametrize("name", REFERENCES)

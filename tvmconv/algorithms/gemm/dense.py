@@ -57,18 +57,24 @@ class Dense(Algorithm):
         return pack_dense_weight(matrix, tile_of(machine, config))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """The sums of whole tiles, once for each part of the inner dimension."""
+        """The sums of padded tiles, once for each part of the inner dimension."""
         tile = tile_of(machine, config)
-        rows = -(-workload.batch // tile.rows) * tile.rows
-        columns = -(-workload.out_channels // tile.width) * tile.width
-        return 4 * tile.splits * rows * columns
+        return 4 * tile.splits * self._sums(workload, tile) if tile.padded else 0
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """MACs of whole tiles."""
-        return self.workspace_bytes(workload, machine, config) // 4 * workload.in_channels
+        return self._sums(workload, tile_of(machine, config)) * workload.in_channels
+
+    def _sums(self, workload: Conv2dWorkload, tile: DenseTile) -> int:
+        """Accumulators of all tiles."""
+        rows = workload.batch
+        if tile.padded:
+            rows = -(-rows // tile.rows) * tile.rows
+        return rows * -(-workload.out_channels // tile.width) * tile.width
 
 
 def tile_of(machine: Machine, config: Config) -> DenseTile:
     """The tile of a configuration."""
     rows, vectors, splits = (config.int(name) for name in ("rows", "width", "splits"))
-    return DenseTile(rows, vectors, splits, machine.lanes)
+    padded = splits > 1 or bool(config.get("vectors", 0))
+    return DenseTile(rows, vectors, splits, machine.lanes, padded)

@@ -7,7 +7,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.microkernel import Microkernel, check_registers, most_pixels
-from tvmconv.costs.cpu.products import dense_tile
+from tvmconv.costs.cpu.products import dense_tile, tiled_cycles
 from tvmconv.costs.cuts import divisors
 from tvmconv.costs.limits import check_divides, check_minimum
 from tvmconv.machines.record import Machine
@@ -31,9 +31,22 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     streams = 1
     if tile.rows == 1 and not steps_by_lane(w, machine, tile.splits):
         streams = next(s for s in _STREAMS if part % s == 0)
-    return Config.of(
+    config = Config.of(
         rows=tile.rows, width=tile.vectors, splits=tile.splits, streams=streams, share=OUTPUTS
     )
+    return Config.of(**config, fetch_weight=int(fetches_weights(w, machine, config)))
+
+
+def fetches_weights(workload: Conv2dWorkload, machine: Machine, config: Config) -> bool:
+    """Whether several tiles of rows use each panel of weights, and L1 does not hold the weights.
+
+    The weights of a single tile are one stream, which the CPU's own prefetchers follow. Products of
+    49 to 784 rows were 1.02 to 1.18 times as fast with prefetches on Zen 5, with AVX-512 and AVX2.
+    """
+    w = workload
+    several = config.int("rows") < w.batch and config.int("splits") == 1
+    large = 4 * w.in_channels * w.out_channels > machine.l1d_bytes
+    return several and large and not machine.code.by_lane
 
 
 def steps_by_lane(workload: Conv2dWorkload, machine: Machine, splits: int) -> bool:
@@ -83,7 +96,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """Whole tiles of the thread with the most of them, and waiting for operands beyond L2.
+    """Tiles of the thread with the most of them, and waiting for operands beyond L2.
 
     Weights come from memory. A thread then reads the operand that its inner loop passes over once
     for each of its tiles.
@@ -95,7 +108,12 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     by_rows = config["share"] == ROWS
     shared, other = (high, wide) if by_rows else (wide, high)
     most = -(-splits * shared // cores)
-    arithmetic = most * other * Microkernel(machine, rows, vectors).cycles(part)
+    tile = Microkernel(machine, rows, vectors)
+    arithmetic = most * other * tile.cycles(part)
+    if splits == 1:
+        # the last tiles have only the rows and vectors that are left
+        whole = tiled_cycles(tile, w.batch, -(-w.out_channels // machine.lanes), part)
+        arithmetic = whole * most / shared
     weights = 4 * part * wide * vectors * machine.lanes
     read = weights * (1 if by_rows else most / shared) / machine.rates.memory
     passed = weights if by_rows else 4 * part * w.batch

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import ceil
+from functools import partial
+from math import ceil, gcd
 
 from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.direct import pieces
@@ -68,13 +69,22 @@ def best_tile(
     return min(tiles, key=lambda tile: (cycles(tile), tile.vectors, -tile.rows))
 
 
-def product_tile(machine: Machine, rows: int, columns: int, steps: int) -> Microkernel:
-    """The register tile of a product whose last tiles have code of their own for the rest."""
+def product_tile(
+    machine: Machine,
+    rows: int,
+    columns: int,
+    steps: int,
+    tallest: Callable[[Machine, int], int] = most_rows,
+) -> Microkernel:
+    """The register tile of a product whose last tiles have code of their own for the rest.
+
+    For the arguments see :func:`best_tile`.
+    """
     present = -(-columns // machine.lanes)
     tiles = [
         Microkernel(machine, height, vectors)
         for vectors in range(min(present, _WIDE), min(present, _MOST_VECTORS) + 1)
-        for height in range(1, min(rows, most_rows(machine, vectors)) + 1)
+        for height in range(1, min(rows, tallest(machine, vectors)) + 1)
     ]
     return min(
         tiles,
@@ -108,13 +118,26 @@ def dense_tile(rows: int, inputs: int, outputs: int, machine: Machine) -> DenseT
     if machine.vector.scalable and machine.segments > 1:
         height, vectors = _scalable_tile(rows, -(-outputs // lanes), machine)
     elif rows > 1:
-        tile = best_tile(machine, rows, outputs, inputs, most_pixels)
+        tile = product_tile(machine, rows, outputs, inputs, partial(_dense_rows, inputs))
         height, vectors = tile.rows, tile.vectors
     tasks = -(-outputs // (vectors * lanes)) * -(-rows // height)
     splits = 1
     if rows * inputs * outputs >= _HEAVY and tasks < cores:
         splits = next(s for s in range(-(-cores // tasks), 0, -1) if inputs % s == 0)
     return DenseTile(height, vectors, splits, lanes)
+
+
+def _dense_rows(inputs: int, machine: Machine, vectors: int) -> int:
+    """Rows of the tallest tile of a fully connected layer.
+
+    Rows that are a power of two apart share sets of L1, where weights need one way. Vectors that
+    are multiplied by lane are read once for all their steps.
+    """
+    most = most_pixels(machine, vectors)
+    if machine.code.by_lane:
+        return most
+    sets = machine.l1d_way_bytes // gcd(4 * inputs, machine.l1d_way_bytes)
+    return max(1, min(most, machine.l1d_ways * sets - 1))
 
 
 def _scalable_tile(rows: int, present: int, machine: Machine) -> tuple[int, int]:

@@ -6,11 +6,11 @@ from typing import Any
 
 from tvm import ir
 
-from tvmconv.operators.epilogue import ERF, SIGMOID, TANH
-from tvmconv.operators.math import inline_erf, inline_sigmoid, inline_tanh
+from tvmconv.operators.epilogue import NORMAL, SIGMOID, TANH
+from tvmconv.operators.math import inline_normal, inline_sigmoid, inline_tanh
 from tvmconv.tir.general.rewrite import function_pass, map_nodes
 
-_EXPRESSIONS = {SIGMOID: inline_sigmoid, TANH: inline_tanh, ERF: inline_erf}
+_EXPRESSIONS = {SIGMOID: inline_sigmoid, TANH: inline_tanh, NORMAL: inline_normal}
 
 
 def Activations() -> Any:
