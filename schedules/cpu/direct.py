@@ -22,6 +22,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
+from tvmconv.costs.cpu.direct_fetch import fetches_input, fetches_weights
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.tile_knobs import OUT_BLOCKS, prefetch_flag, row_blocks
 from tvmconv.costs.cpu.wide_weights import WideTileModel
@@ -164,7 +165,6 @@ SCHEDULE = DirectSchedule()
 def _of_model(model: TileModel, workload: Conv2dWorkload, machine: Machine) -> Config:
     oc, oh, ow = model.best_tile()
     rows = model.block(oc, oh, ow)
-    # the widened copy is in cache; with its prefetches LLVM spilled accumulators (14 % of 3x3)
-    fetch_input = int(not machine.code.by_lane and not widened_shape(workload, machine))
+    fetch_input = int(fetches_input(model))
     config = Config.of(oc=oc, oh=oh, ow=ow, rows=rows, wide=0, fetch_input=fetch_input)
-    return Config.of(**config, fetch_weight=int(model.fetch_weights(config)))
+    return Config.of(**config, fetch_weight=int(fetches_weights(model, config)))

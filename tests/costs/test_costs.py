@@ -14,6 +14,7 @@ from tests.toy_family import TOY
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
+from tvmconv.costs.cpu.direct_fetch import fetches_input, fetches_weights
 from tvmconv.costs.cpu.strassen import StrassenModel
 from tvmconv.costs.cpu.winograd import WinogradModel
 from tvmconv.kernels import registry
@@ -109,6 +110,7 @@ def test_every_cost_of_code_counts_somewhere(name: str) -> None:
     if name == "unrolls_block":
         other = replace(V4, code=replace(V4.code, unrolls_block=True))
     problems = (*PROBLEMS, "mb1ic512ih28oc16oh28kh1", "mb1ic64ih28oc64kh3sh2ph1")
+    problems = (*problems, "g3mb1ic240ih28oc60kh1")
     if name in OF_INTEGERS:
         problems = ("mb1ic64ih28oc64kh3ph1:s8s8s32s8",)
     found = [
@@ -193,8 +195,29 @@ def test_prefetched_panels_may_take_the_share_of_l2_that_the_machine_allows() ->
     config = Config.of(oc=2, oh=2, ow=7)
     for share, fetched in ((panel / V4.l2_bytes, True), (panel / V4.l2_bytes - 0.01, False)):
         code = replace(V4.code, fetched_panel=share)
-        assert replace(model, machine=replace(V4, code=code)).fetch_weights(config) == fetched
-    assert not replace(model, machine=V3).fetch_weights(config)
+        on = replace(model, machine=replace(V4, code=code))
+        assert fetches_weights(on, config) == fetched
+    assert not fetches_weights(replace(model, machine=V3), config)
+
+
+def test_weights_of_a_single_tile_are_prefetched_if_several_pixels_use_them() -> None:
+    for problem, oh, ow, fetched in (
+        ("mb1ic128ih1iw10oc128kh1kw5", 1, 6, True),
+        ("mb1ic512ih3oc512kh3", 1, 1, False),
+        ("mb1ic16ih1iw10oc16kh1kw5", 1, 6, False),
+    ):
+        model = TileModel(Conv2dWorkload.parse(problem), V4)
+        config = Config.of(oc=min(4, model.out_blocks), oh=oh, ow=ow)
+        assert fetches_weights(model, config) == fetched, problem
+
+
+def test_inputs_in_l1_and_long_rows_of_taps_are_not_prefetched() -> None:
+    for problem, fetched in (
+        ("mb1ic128ih1iw10oc128kh1kw5", False),
+        ("mb1ic128ih1iw128oc128kh1kw5", True),
+        ("mb1ic128ih1iw128oc128kh1kw64pl31pr32", False),
+    ):
+        assert fetches_input(TileModel(Conv2dWorkload.parse(problem), V4)) == fetched, problem
 
 
 def test_tiles_of_two_rows_read_weights_less_often_where_border_rows_are_cheap() -> None:

@@ -28,7 +28,8 @@ class Microkernel:
     A step broadcasts ``rows`` values: pixels, or rows of the first matrix. It loads ``vectors``
     vectors: blocks of output channels, or columns of the second matrix. ``rate`` is products in a
     cycle, of dwords for integer types; 0 for FP32. An operand has ``dwords`` dwords. ``read``
-    counts loaded vectors in a step whose lanes are factors; by default rows over lanes.
+    counts loaded vectors in a step whose lanes are factors; by default rows over lanes. If lanes
+    select a value, a row has ``groups`` values.
     """
 
     machine: Machine
@@ -37,6 +38,7 @@ class Microkernel:
     rate: float = 0.0
     dwords: int = 1
     read: float | None = None
+    groups: int = 1
 
     @property
     def registers(self) -> int:
@@ -61,7 +63,7 @@ class Microkernel:
         vector have such broadcasts. Others share a broadcast, which is a separate instruction.
         """
         machine = self.machine
-        loads = machine.load_cycles(self.vectors, self.rows)
+        loads = machine.load_cycles(self.vectors, self.rows * self.groups)
         if machine.code.by_lane:
             # one load of spread values serves as many steps as it has lanes
             loads = self.dwords * machine.load_cycles(self._loaded, 0)
@@ -74,7 +76,9 @@ class Microkernel:
             few = self.rows * self.vectors < _SERVED * self._loaded
             crowded = constants.CROWDED if few else 1
             multiplied += crowded * machine.code.loads_block / 2 * self._loaded
-        return max(multiplied, machine.fma_latency, loads)
+        # each further value of a row is selected for every vector, by other units
+        selected = self.rows * self.vectors * (self.groups - 1) / machine.rates.multiply_adds
+        return max(multiplied, selected, machine.fma_latency, loads)
 
     @property
     def _loaded(self) -> float:
