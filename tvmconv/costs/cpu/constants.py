@@ -218,6 +218,12 @@ _parts = fitted("im2col", "one-dimensional layers with 64 kernel elements on Zen
 PART_SUM = _parts(3.0, "cycles per accumulator", "partial sums that are read, added to and written")
 
 _pixel_conv = fitted("pixel_conv", "layers of few channels on Zen 4", CHECK_FLOAT)
+WEIGHT_BROADCAST = _pixel_conv(
+    0.87, "ratio", "a folded broadcast over one of direct convolution: weights are neighbors"
+)
+PIXELS_STORED = _pixel_conv(
+    0.0, "share", "zeros and stores of a tile that the next one's FMAs hide"
+)
 MISALIGNED = _pixel_conv(2.0, "ratio", "loads that begin inside a cache line over others")
 STRIDED_COPY = _pixel_conv(8.0, "vectors", "read for each vector of strided positions")
 INTERLEAVED = _pixel_conv(0.05, "cycles per output", "storing interleaved outputs")

@@ -86,12 +86,16 @@ class Microkernel:
         read = self.rows / self.machine.lanes if self.read is None else self.read
         return self.vectors + read
 
-    def cycles(self, steps: int) -> float:
+    def cycles(self, steps: int, folded: float = 1.0, stored: float = 1.0) -> float:
         """Cycles of one tile over a whole reduction, its rows in L1.
 
+        ``folded`` is as in :meth:`step_cycles`. ``stored`` is the share of the stores that shows.
         If half of L1 does not hold the loaded vectors of all steps, every tile reads them from L2.
         """
-        step, loaded = self.step_cycles(), self.dwords * self.machine.vector_bytes * self.vectors
+        step, loaded = (
+            self.step_cycles(folded),
+            self.dwords * self.machine.vector_bytes * self.vectors,
+        )
         unrolled = self.machine.channel_block if self.machine.code.by_lane else 1
         if loaded * steps > self.machine.l1d_bytes // 2:
             step += constants.L2_SHOWN * loaded / self.machine.rates.l2
@@ -99,7 +103,7 @@ class Microkernel:
         return (
             steps * (step + constants.STEP_CYCLES / unrolled)
             + constants.TILE_CYCLES
-            + constants.STORE_CYCLES * accumulators
+            + stored * constants.STORE_CYCLES * accumulators
         )
 
 
