@@ -12,9 +12,10 @@ from tests.kernels import V3, V4
 from tests.strategies import conv2d_workloads, depthwise_workloads
 from tests.toy_family import TOY
 from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
-from tvmconv.costs.cpu.direct_fetch import fetches_input, fetches_weights
+from tvmconv.costs.cpu.direct_default import default_config, fetches_input, fetches_weights
 from tvmconv.costs.cpu.strassen import StrassenModel
 from tvmconv.costs.cpu.winograd import WinogradModel
 from tvmconv.kernels import registry
@@ -23,7 +24,7 @@ from tvmconv.machines.arm import MACHINES as ARM
 from tvmconv.machines.record import CodeCosts, Machine, Rates
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.selection.policy import DEFAULT_ERROR_BUDGET
-from tvmconv.selection.select import select
+from tvmconv.selection.select import make_candidate, select
 
 LARGE = "mb1ic256ih56oc256oh56kh3ph1"
 DEEP = "mb1ic512ih7oc512oh7kh3ph1"
@@ -245,3 +246,21 @@ def test_fmas_that_wait_for_l2_hide_no_weights_from_memory() -> None:
     model = WinogradModel(Conv2dWorkload.parse("ic256ih12oc512kh3"), machine)
     config = Config.of(mh=3, mw=5, fused=1, rh=4, rw=2, rt=8, kr=2)
     assert model.call_cycles(config.replace(rt=4)) > 1.05 * model.call_cycles(config)
+
+
+def test_weights_far_beyond_l2_are_read_in_parts_that_fit() -> None:
+    long = "mb1ic1024ih1iw128oc128kh1kw64pl31pr32"
+    for problem, kc in ((long, 2), ("mb1ic64ih56oc64kh3ph1", 0), (f"g2{long}", 0), (DEEP, 0)):
+        config = default_config(Conv2dWorkload.parse(problem), V4)
+        assert config.int("kc") == kc, problem
+    workload = Conv2dWorkload.parse(long)
+    parts, whole = (
+        make_candidate(workload, V4, "direct", Config.of(oc=2, oh=1, ow=13, rows=0, kc=kc))
+        for kc in (2, 0)
+    )
+    assert parts.cycles < whole.cycles
+    assert parts.error < DEFAULT_ERROR_BUDGET < whole.error
+    assert parts.workspace_bytes == 4 * 2 * 16 * 128
+    for knobs in ({"kc": 3}, {"kc": 2, "rows": 4}):
+        with pytest.raises(ConfigError, match="kc="):
+            make_candidate(workload, V4, "direct", whole.config.replace(**knobs))

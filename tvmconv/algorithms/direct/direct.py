@@ -231,10 +231,16 @@ class Direct(Algorithm):
         return arranged(rows, workload, machine)
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """The copy if INT8 data are widened or joined, and each thread's widened weights."""
+        """The copy if INT8 data are widened or joined; each thread's widened weights, and sums."""
         if workload.types.is_integer and config.get("vectors", 0):
             return padded_rows.PaddedRows(workload).workspace_bytes(machine)
         found = widened_bytes(workload, machine)
+        if config.get("kc", 0):
+            # the sums of a group of output blocks
+            groups = -(-machine.blocks(workload.out_channels) // config.int("oc"))
+            pixels = workload.out_height * workload.out_width
+            sums = 4 * pixels * config.int("oc") * machine.channel_block
+            found += sums * min(machine.cores, workload.out_planes * groups)
         if config.get("wide", 0):
             packed = self.packed_weight_shape(workload, machine, config)
             found += wide_bytes(packed, workload, machine) * machine.cores
@@ -265,6 +271,15 @@ class Direct(Algorithm):
 
     def _skips(self, workload: Conv2dWorkload, machine: Machine) -> bool:
         return self.skips and skips_channels(workload, machine)
+
+    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+        """As the base class; parts of a reduction round as much as a part and the sum of all."""
+        found = super().error_estimate(workload, machine, config)
+        if not config.get("kc", 0):
+            return found
+        parts = machine.blocks(workload.in_channels) / config.int("kc")
+        taps = workload.taps / parts + parts
+        return float(2.0**-24 * (2.0 + 0.35 * taps**0.5))
 
     def adds_foreign_products(self, workload: Conv2dWorkload, machine: Machine) -> bool:
         """As the base class, and where the last step of a block has a lane without a channel."""

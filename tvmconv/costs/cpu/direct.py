@@ -23,8 +23,8 @@ from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.direct_partition import block_rows, crossing_of, partition_of
+from tvmconv.costs.cpu.direct_parts import repeated_cycles
 from tvmconv.costs.cpu.microkernel import ROUNDING, Microkernel
-from tvmconv.costs.cpu.panel_blocks import weights_again
 from tvmconv.costs.cpu.partition import memory_rate, output_bytes
 from tvmconv.machines.multiply import Multiply, steps_a_cycle
 from tvmconv.machines.record import Machine
@@ -323,15 +323,13 @@ class TileModel:
         partition = partition_of(self, tile[0], tile[1], tile[2], config.int("rows"))
         arithmetic = self.cycles(*tile) * partition.share
         late = self.runs(*tile) * self.machine.code.late_run / cores
-        w, groups = self.workload, -(-self.out_blocks // tile[0])
-        tiles = w.out_planes * -(-w.out_height // tile[1]) * -(-w.out_width // tile[2])
-        again = weights_again(self.machine, self.weight_bytes, groups, tiles) / cores
+        begun, again = (cycles / cores for cycles in repeated_cycles(self, config))
         again += partition.weights_again(self.weight_bytes)
         waited = self.weight_cycles
         if config.get("fetch_weight", 0):
             waited = max(self.machine.code.streamed * waited, waited - arithmetic)
         return {
-            "arithmetic": arithmetic,
+            "arithmetic": arithmetic + begun,
             "activations": max(0.0, self.activation_cycles - arithmetic) + late,
             "weights": waited + again,
             "crossing": crossing_of(self, partition),

@@ -1,14 +1,43 @@
-"""When register tiles of direct convolution prefetch inputs and weights."""
+"""The default configuration of direct convolution, with its prefetches of inputs and weights."""
 
 from __future__ import annotations
 
 from tvmconv.algorithms.integer.dwords import widened_shape
+from tvmconv.algorithms.integer.wide_weights import widens_weights
 from tvmconv.algorithms.padding import LONG_ROW
 from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
+from tvmconv.costs.cpu.direct_parts import default_part
+from tvmconv.costs.cpu.wide_weights import WideTileModel
+from tvmconv.machines.record import Machine
 
 # pixels of a single tile from which on a prefetch of each weight costs less than it hides
 _FEWEST_PIXELS = 6
+
+
+def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
+    """The cheapest tile, its cache block or parts of the reduction, and its prefetches.
+
+    INT8 weights are widened before or in the first tile if that pays.
+    """
+    if widens_weights(workload, machine):
+        for wide in (2, 1):
+            model = WideTileModel(workload, machine, wide)
+            if model.tiles():
+                config = _of_model(model).replace(wide=wide)
+                if model.pays(config):
+                    return config
+    return _of_model(TileModel(workload, machine))
+
+
+def _of_model(model: TileModel) -> Config:
+    oc, oh, ow = model.best_tile()
+    kc = default_part(model, oc, oh, ow)
+    rows = 0 if kc else model.block(oc, oh, ow)
+    fetch_input = int(fetches_input(model))
+    config = Config.of(oc=oc, oh=oh, ow=ow, rows=rows, kc=kc, wide=0, fetch_input=fetch_input)
+    return Config.of(**config, fetch_weight=int(fetches_weights(model, config)))
 
 
 def fetches_input(model: TileModel) -> bool:
