@@ -253,6 +253,7 @@ def test_weights_far_beyond_l2_are_read_in_parts_that_fit() -> None:
     for problem, kc in ((long, 2), ("mb1ic64ih56oc64kh3ph1", 0), (f"g2{long}", 0), (DEEP, 0)):
         config = default_config(Conv2dWorkload.parse(problem), V4)
         assert config.int("kc") == kc, problem
+        assert config.int("fetch_weight") or not kc
     workload = Conv2dWorkload.parse(long)
     parts, whole = (
         make_candidate(workload, V4, "direct", Config.of(oc=2, oh=1, ow=13, rows=0, kc=kc))

@@ -217,6 +217,9 @@ ETA_CALL = _eta(6000.0, "cycles per block", "fixed cost of a block of eta and ch
 _parts = fitted("im2col", "one-dimensional layers with 64 kernel elements on Zen 4", CHECK_FLOAT)
 PART_SUM = _parts(3.0, "cycles per accumulator", "partial sums that are read, added to and written")
 
+_direct_parts = fitted("direct_parts", "1024 channels by 64 columns on Zen 5", CHECK_FLOAT)
+PART_PANEL = _direct_parts(0.25, "share of L2", "weights of a part: twice and half took 1.01")
+
 _pixel_conv = fitted("pixel_conv", "layers of few channels on Zen 4", CHECK_FLOAT)
 WEIGHT_BROADCAST = _pixel_conv(
     0.87, "ratio", "a folded broadcast over one of direct convolution: weights are neighbors"

@@ -8,7 +8,7 @@ not neighbors, and weights and activations from beyond L2.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, prod
 
@@ -47,7 +47,7 @@ class TileModel:
 
     workload: Conv2dWorkload
     machine: Machine
-    skips: bool = True
+    skips: bool = field(default=True, kw_only=True)
 
     @cached_property
     def shape(self) -> Conv2dWorkload:
@@ -172,8 +172,7 @@ class TileModel:
         for count_k, k, steps in self._channel_tiles(oc):
             for count_h, h in pieces(w.out_height, oh):
                 for count_x, x in pieces(w.out_width, ow):
-                    groups = tile_groups(self.workload, self.machine, k) if self._selects else 1
-                    tile = self.tile_cycles(k, h * x, h * len(self._columns(x)), steps, groups)
+                    tile = self.tile_cycles(k, h * x, h * len(self._columns(x)), steps)
                     total += count_k * count_h * count_x * tile
         return w.out_planes * total
 
@@ -188,13 +187,11 @@ class TileModel:
         steps = [(end - begin) * self.taps for begin, end in parts]
         return [(count, *tile) for tile, count in Counter(zip(blocks, steps, strict=True)).items()]
 
-    def tile_cycles(
-        self, oc: int, pixels: int, columns: int = 0, steps: int = 0, groups: int = 1
-    ) -> float:
+    def tile_cycles(self, oc: int, pixels: int, columns: int = 0, steps: int = 0) -> float:
         """Cycles of one register tile over the whole reduction.
 
         ``columns`` are the pixels that all taps of a row read, by default the pixels of each tap.
-        ``steps`` are by default :attr:`steps`. Of ``groups``, each has a value for every pixel.
+        ``steps`` are by default :attr:`steps`.
         """
         steps = steps or self.steps
         w, machine, rate, rounded = self.workload, self.machine, 0.0, 0.0
@@ -209,6 +206,7 @@ class TileModel:
             # dwords of two distant pixels are joined to one vector by an extra instruction
             joined = (_pairs(pixels) if self._pairs_apart else 1) / machine.rates.multiply_adds
         read = columns / (machine.lanes * min(w.kernel_w, _WRITTEN_TAPS)) or None
+        groups = tile_groups(w, machine, oc) if self._selects else 1
         tile = Microkernel(machine, sums, oc, rate, self._dwords, read, groups)
         return tile.cycles(steps) + steps * joined + rounded
 

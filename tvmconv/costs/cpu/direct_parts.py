@@ -15,18 +15,16 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
-from tvmconv.costs.cpu.panel_blocks import is_far_beyond, weights_again
+from tvmconv.costs.cpu.panel_blocks import weights_again
 from tvmconv.costs.cuts import divisors
 from tvmconv.machines.record import Machine
 
 if TYPE_CHECKING:
     from tvmconv.costs.cpu.direct import TileModel
 
-# share of L2 for the weights of a part, next to pixels and weights that arrive: 128 KiB to 512 KiB
-# of 1 MiB took 7.98, 7.77 and 7.86 ms, one part 8.29 ms
-_SHARE = 1 / 4
-# tiles from which on weights are read again often enough: five took 0.94 of the time, three 1.20
-_FEWEST_TILES = 5
+# tiles from which on weights are read again often enough: four took 0.80 of the time, two 0.96, and
+# three 0.97, but 1.20 without prefetches
+_FEWEST_TILES = 4
 
 
 def parts_of_channels(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
@@ -60,22 +58,20 @@ def check_parts(workload: Conv2dWorkload, machine: Machine, config: Config) -> N
 
 
 def default_part(model: TileModel, oc: int, oh: int, ow: int) -> int:
-    """Channel blocks of a part: as many as L2 holds, if several tiles use weights far beyond L2.
+    """Channel blocks of a part: as many as L2 holds, if several tiles use weights beyond L2.
 
     0 for one part. Threads share groups of output blocks, of which each needs one.
     """
     w, machine = model.workload, model.machine
     groups = -(-model.out_blocks // oc)
-    far = is_far_beyond(machine, model.weight_bytes // groups)
+    far = model.weight_bytes // groups > machine.l2_bytes
     if not far or model.places(oh, ow) < _FEWEST_TILES:
         return 0
     if w.out_planes * groups < machine.cores:
         return 0
     block = model.weight_bytes // groups // machine.blocks(w.in_channels)
-    fitting = [
-        kc for kc in parts_of_channels(w, machine) if kc * block <= _SHARE * machine.l2_bytes
-    ]
-    return max(fitting)
+    most = constants.PART_PANEL * machine.l2_bytes
+    return max(kc for kc in parts_of_channels(w, machine) if kc * block <= most)
 
 
 def repeated_cycles(model: TileModel, config: Config) -> tuple[float, float]:

@@ -16,18 +16,13 @@ from tvmconv.machines.record import Machine
 FAR_BEYOND = 2
 
 
-def is_far_beyond(machine: Machine, panel: int) -> bool:
-    """Whether a panel of so many bytes exceeds L2 by far, so that each use waits for it."""
-    return panel > FAR_BEYOND * machine.l2_bytes
-
-
 def weights_again(machine: Machine, weight_bytes: int, groups: int, tiles: int) -> float:
     """Cycles of reading weights for each further tile of pixels, if they exceed L2.
 
     Deep reductions have such weights: two output blocks of 1024 channels by 64 taps have 8 MB. All
     weights are read by ``groups`` of output blocks, each by ``tiles`` of pixels.
     """
-    if not is_far_beyond(machine, weight_bytes // groups):
+    if weight_bytes // groups <= FAR_BEYOND * machine.l2_bytes:
         return 0.0
     return constants.TRAFFIC_SHOWN * (tiles - 1) * weight_bytes / machine.rates.memory
 
