@@ -222,10 +222,10 @@ PART_PANEL = _direct_parts(0.25, "share of L2", "weights of a part: twice and ha
 
 _pixel_conv = fitted("pixel_conv", "layers of few channels on Zen 4", CHECK_FLOAT)
 WEIGHT_BROADCAST = _pixel_conv(
-    0.87, "ratio", "a folded broadcast over one of direct convolution: weights are neighbors"
+    0.87, "ratio", "in 1x1 layers, a folded broadcast over one of direct convolution"
 )
 PIXELS_STORED = _pixel_conv(
-    0.0, "share", "zeros and stores of a tile that the next one's FMAs hide"
+    0.5, "share", "the same, zeros and stores of a tile beyond the next one's FMAs"
 )
 MISALIGNED = _pixel_conv(2.0, "ratio", "loads that begin inside a cache line over others")
 STRIDED_COPY = _pixel_conv(8.0, "vectors", "read for each vector of strided positions")
