@@ -7,20 +7,16 @@ sums are in memory between the parts. The error also grows with a part, not with
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
+from tvmconv.costs.cpu.direct_partition import TileModel
 from tvmconv.costs.cpu.panel_blocks import weights_again
 from tvmconv.costs.cuts import divisors
 from tvmconv.machines.record import Machine
-
-if TYPE_CHECKING:
-    from tvmconv.costs.cpu.direct import TileModel
 
 # tiles from which on weights are read again often enough: four took 0.80 of the time, two 0.96, and
 # three 0.97, but 1.20 without prefetches
