@@ -2,7 +2,8 @@
 
 Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block of rows):
 
-1. image, cache block of tile rows, group of output blocks, tile row: parallel;
+1. image, cache block of tile rows, group of output blocks, tile row: parallel. If the reduction
+   has parts, they are a loop around the tile rows, and each adds its sums to memory;
 2. tile column;
 3. the reduction: input block, plane of a 3-D kernel, kernel row and column, channel of the block.
    Integer types have the input block after the column;
@@ -22,6 +23,8 @@ from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
+from tvmconv.costs.cpu.direct_default import default_config
+from tvmconv.costs.cpu.direct_parts import CHANNEL_PARTS, check_parts
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.tile_knobs import OUT_BLOCKS, prefetch_flag, row_blocks
 from tvmconv.costs.cpu.wide_weights import WideTileModel
@@ -65,6 +68,7 @@ class DirectSchedule(ConvSchedule[Machine]):
                 lambda w, machine: row_blocks(flattened(w)),
                 neutral=0,
             ),
+            CHANNEL_PARTS,
             Knob(
                 "wide",
                 "INT8 weights are widened once for a group of output blocks: 1 before its tiles, "
@@ -81,14 +85,7 @@ class DirectSchedule(ConvSchedule[Machine]):
 
     def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
         """The cheapest tile and cache block of :class:`TileModel`; wide weights if they pay."""
-        if widens_weights(workload, machine):
-            for wide in (2, 1):
-                model = WideTileModel(workload, machine, wide)
-                if model.tiles():
-                    config = _of_model(model, workload, machine).replace(wide=wide)
-                    if model.pays(config):
-                        return config
-        return _of_model(TileModel(workload, machine), workload, machine)
+        return default_config(workload, machine)
 
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """Sizes are positive, and the tile fits the register file."""
@@ -96,6 +93,7 @@ class DirectSchedule(ConvSchedule[Machine]):
         oc, oh, ow = (config.int(name) for name in ("oc", "oh", "ow"))
         check_minimum(workload, config, 1, "oc", "oh", "ow")
         check_minimum(workload, config, 0, "rows")
+        check_parts(workload, machine, config)
         tile = f"tile oc={oc} oh={oh} ow={ow} of {workload}"
         check_registers(machine, model.registers(oc, oh, ow), tile)
 
@@ -107,7 +105,12 @@ class DirectSchedule(ConvSchedule[Machine]):
         if w != workload:
             schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
         block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
-        n, kb, h, x, lane, cb, *depth, r, s, c = schedule.get_loops(block)
+        consumer, kc = output, config.int("kc")
+        if kc:
+            part, _ = schedule.split(schedule.get_loops(block)[5], [None, kc])
+            block, consumer = schedule.rfactor(part, 0), block
+        n, kb, h, x, lane, *rest, r, s, c = schedule.get_loops(block)
+        parts, (cb, *depth) = rest[: bool(kc)], rest[bool(kc) :]
         kb_outer, kb_tile = schedule.split(kb, [None, config.int("oc")])
         h_outer, h_tile = schedule.split(h, [None, config.int("oh")])
         x_outer, x_tile = schedule.split(x, [None, config.int("ow")])
@@ -117,14 +120,16 @@ class DirectSchedule(ConvSchedule[Machine]):
             # LLVM unrolls the few dwords of a block: across taps it would keep the pixels
             cb, words = dword_steps(schedule, cb, machine, multiply_of(workload, machine))
             reduction, tile = (*depth, r, s, cb), (*words, *tile)
+        parallel: tuple[LoopRV, ...]
         if w.out_height == 1:
             cache, x_outer = cache_block(schedule, x_outer, config)
-            parallel: tuple[LoopRV, ...] = (n, cache, kb_outer)
-            schedule.reorder(*parallel, h_outer, x_outer, *reduction, *steps, *tile, lane)
+            parallel = (n, cache, kb_outer)
         else:
             cache, h_outer = cache_block(schedule, h_outer, config)
-            parallel = (n, cache, kb_outer) if config.int("wide") else (n, cache, kb_outer, h_outer)
-            schedule.reorder(n, cache, kb_outer, h_outer, x_outer, *reduction, *steps, *tile, lane)
+            shared = config.int("wide") or kc
+            parallel = (n, cache, kb_outer) if shared else (n, cache, kb_outer, h_outer)
+        outer = (n, cache, kb_outer, *parts, h_outer, x_outer)
+        schedule.reorder(*outer, *reduction, *steps, *tile, lane)
         if config.int("wide"):
             widening.schedule_wide_weights(schedule, kb_outer, by_first_tile=config.int("wide") > 1)
         if widened_shape(workload, machine):
@@ -136,7 +141,7 @@ class DirectSchedule(ConvSchedule[Machine]):
         for taps in depth:
             mark_taps(schedule, taps, bounded=bounded)
         mark_parallel(schedule, *parallel)
-        mark_cases(schedule, cache, kb_outer, x_outer)
+        mark_cases(schedule, cache, kb_outer, *parts, x_outer)
         if config.int("oh") > 1 or workload.types.quantisation.data_zero_point:
             mark_cases(schedule, h_outer)
         mark_taps(schedule, r, s, bounded=bounded)
@@ -145,8 +150,11 @@ class DirectSchedule(ConvSchedule[Machine]):
         inputs, weights = (bool(config.int(name)) for name in ("fetch_input", "fetch_weight"))
         mark_prefetch(schedule, c, inputs=inputs, weights=weights)
         register_tile(
-            schedule, block, output, at=x_outer, reduction=reduction[0], tile=tile, lane=lane
+            schedule, block, consumer, at=x_outer, reduction=reduction[0], tile=tile, lane=lane
         )
+        if kc:
+            schedule.reverse_compute_at(output, kb_outer, preserve_unit_loops=True)
+            schedule.vectorize(schedule.get_loops(output)[-1])
 
     def explain_cost(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
@@ -159,12 +167,3 @@ class DirectSchedule(ConvSchedule[Machine]):
 
 
 SCHEDULE = DirectSchedule()
-
-
-def _of_model(model: TileModel, workload: Conv2dWorkload, machine: Machine) -> Config:
-    oc, oh, ow = model.best_tile()
-    rows = model.block(oc, oh, ow)
-    # the widened copy is in cache; with its prefetches LLVM spilled accumulators (14 % of 3x3)
-    fetch_input = int(not machine.code.by_lane and not widened_shape(workload, machine))
-    config = Config.of(oc=oc, oh=oh, ow=ow, rows=rows, wide=0, fetch_input=fetch_input)
-    return Config.of(**config, fetch_weight=int(model.fetch_weights(config)))

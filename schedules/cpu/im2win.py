@@ -56,7 +56,7 @@ class Im2winSchedule(ConvSchedule[Machine]):
 
     def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
         """The cheapest tile of one row, and regions whose strips fit half of L2."""
-        model = TileModel(workload, machine)
+        model = TileModel(workload, machine, skips=False)
         oc, oh, ow = min(model.tiles(), key=lambda tile: (model.cycles(*tile), tile[1], -tile[2]))
         strip = 4 * columns(workload) * workload.kernel_h * machine.blocks(workload.in_channels)
         rows = max(1, machine.l2_bytes // 2 // (strip * machine.channel_block))
@@ -71,7 +71,7 @@ class Im2winSchedule(ConvSchedule[Machine]):
         oc, oh, ow = (config.int(name) for name in ("oc", "oh", "ow"))
         check_minimum(workload, config, 1, "oc", "oh", "ow")
         check_divides(workload, config, "rows", workload.out_height, "output rows")
-        registers = TileModel(workload, machine).registers(oc, oh, ow)
+        registers = TileModel(workload, machine, skips=False).registers(oc, oh, ow)
         check_registers(machine, registers, f"tile oc={oc} oh={oh} ow={ow} of {workload}")
 
     def apply(

@@ -12,8 +12,10 @@ from tests.kernels import V3, V4
 from tests.strategies import conv2d_workloads, depthwise_workloads
 from tests.toy_family import TOY
 from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
+from tvmconv.costs.cpu.direct_default import default_config, fetches_input, fetches_weights
 from tvmconv.costs.cpu.strassen import StrassenModel
 from tvmconv.costs.cpu.winograd import WinogradModel
 from tvmconv.kernels import registry
@@ -22,7 +24,7 @@ from tvmconv.machines.arm import MACHINES as ARM
 from tvmconv.machines.record import CodeCosts, Machine, Rates
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.selection.policy import DEFAULT_ERROR_BUDGET
-from tvmconv.selection.select import select
+from tvmconv.selection.select import make_candidate, select
 
 LARGE = "mb1ic256ih56oc256oh56kh3ph1"
 DEEP = "mb1ic512ih7oc512oh7kh3ph1"
@@ -109,6 +111,7 @@ def test_every_cost_of_code_counts_somewhere(name: str) -> None:
     if name == "unrolls_block":
         other = replace(V4, code=replace(V4.code, unrolls_block=True))
     problems = (*PROBLEMS, "mb1ic512ih28oc16oh28kh1", "mb1ic64ih28oc64kh3sh2ph1")
+    problems = (*problems, "g3mb1ic240ih28oc60kh1")
     if name in OF_INTEGERS:
         problems = ("mb1ic64ih28oc64kh3ph1:s8s8s32s8",)
     found = [
@@ -193,8 +196,29 @@ def test_prefetched_panels_may_take_the_share_of_l2_that_the_machine_allows() ->
     config = Config.of(oc=2, oh=2, ow=7)
     for share, fetched in ((panel / V4.l2_bytes, True), (panel / V4.l2_bytes - 0.01, False)):
         code = replace(V4.code, fetched_panel=share)
-        assert replace(model, machine=replace(V4, code=code)).fetch_weights(config) == fetched
-    assert not replace(model, machine=V3).fetch_weights(config)
+        on = replace(model, machine=replace(V4, code=code))
+        assert fetches_weights(on, config) == fetched
+    assert not fetches_weights(replace(model, machine=V3), config)
+
+
+def test_weights_of_a_single_tile_are_prefetched_if_several_pixels_use_them() -> None:
+    for problem, oh, ow, fetched in (
+        ("mb1ic128ih1iw10oc128kh1kw5", 1, 6, True),
+        ("mb1ic512ih3oc512kh3", 1, 1, False),
+        ("mb1ic16ih1iw10oc16kh1kw5", 1, 6, False),
+    ):
+        model = TileModel(Conv2dWorkload.parse(problem), V4)
+        config = Config.of(oc=min(4, model.out_blocks), oh=oh, ow=ow)
+        assert fetches_weights(model, config) == fetched, problem
+
+
+def test_inputs_in_l1_and_long_rows_of_taps_are_not_prefetched() -> None:
+    for problem, fetched in (
+        ("mb1ic128ih1iw10oc128kh1kw5", False),
+        ("mb1ic128ih1iw128oc128kh1kw5", True),
+        ("mb1ic128ih1iw128oc128kh1kw64pl31pr32", False),
+    ):
+        assert fetches_input(TileModel(Conv2dWorkload.parse(problem), V4)) == fetched, problem
 
 
 def test_tiles_of_two_rows_read_weights_less_often_where_border_rows_are_cheap() -> None:
@@ -222,3 +246,22 @@ def test_fmas_that_wait_for_l2_hide_no_weights_from_memory() -> None:
     model = WinogradModel(Conv2dWorkload.parse("ic256ih12oc512kh3"), machine)
     config = Config.of(mh=3, mw=5, fused=1, rh=4, rw=2, rt=8, kr=2)
     assert model.call_cycles(config.replace(rt=4)) > 1.05 * model.call_cycles(config)
+
+
+def test_weights_far_beyond_l2_are_read_in_parts_that_fit() -> None:
+    long = "mb1ic1024ih1iw128oc128kh1kw64pl31pr32"
+    for problem, kc in ((long, 2), ("mb1ic64ih56oc64kh3ph1", 0), (f"g2{long}", 0), (DEEP, 0)):
+        config = default_config(Conv2dWorkload.parse(problem), V4)
+        assert config.int("kc") == kc, problem
+        assert config.int("fetch_weight") or not kc
+    workload = Conv2dWorkload.parse(long)
+    parts, whole = (
+        make_candidate(workload, V4, "direct", Config.of(oc=2, oh=1, ow=13, rows=0, kc=kc))
+        for kc in (2, 0)
+    )
+    assert parts.cycles < whole.cycles
+    assert parts.error < DEFAULT_ERROR_BUDGET < whole.error
+    assert parts.workspace_bytes == 4 * 2 * 16 * 128
+    for knobs in ({"kc": 3}, {"kc": 2, "rows": 4}):
+        with pytest.raises(ConfigError, match="kc="):
+            make_candidate(workload, V4, "direct", whole.config.replace(**knobs))

@@ -90,7 +90,7 @@ class CodeCosts:
     Parameters
     ----------
     folded_broadcast
-        Cycles of a broadcast inside an FMA over a shared one: the load ports are not fully used.
+        Cycles of a broadcast inside an FMA over a shared one: load ports are not fully used.
     pack_vector, pack_element
         Cycles to copy a vector, or one value of plain input, to a packed panel and to read it back.
     unrolls_block
@@ -129,9 +129,9 @@ class CodeCosts:
     phases
         Whether polyphase Winograd for strided kernels pays in FP32. For integers costs decide.
 
-    The field ``halves`` says whether Strassen's algorithm was found to pay. ``transform`` to
-    ``streamed`` are Winograd's costs over Cascade Lake's, ``streamed`` also direct convolution's.
-    ``border_rows`` are fetches of rows over Zen 4's. A prefetched panel is ``fetched_panel`` of L2.
+    ``halves``: Strassen pays. ``selects_lanes``: units that cannot multiply select lanes.
+    ``transform`` to ``streamed`` are Winograd's costs over Cascade Lake's, ``streamed`` also
+    direct's. ``border_rows`` are over Zen 4's. A prefetched panel is ``fetched_panel`` of L2.
     """
 
     folded_broadcast: float
@@ -158,6 +158,7 @@ class CodeCosts:
     streamed: float = 1.0
     border_rows: float = 1.0
     fetched_panel: float = 3 / 8
+    selects_lanes: bool = False
 
     @property
     def orders_sums(self) -> bool:
@@ -167,8 +168,7 @@ class CodeCosts:
     def blocked(self, vectors: float, words: float) -> float:
         """Cycles in which loads block FMAs.
 
-        ``words`` are loads of dwords to vectors of their own. They block FMAs only if other loads
-        are split.
+        ``words`` are loads of dwords to own vectors. They block FMAs only if other loads are split.
         """
         half = self.halved_loads == _ORDERED
         return self.loads_block * (vectors + words / 2 * half)

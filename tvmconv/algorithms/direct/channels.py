@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import overload
 
+from tvmconv.algorithms.direct.group_lanes import selects_groups
 from tvmconv.algorithms.integer.dwords import block_read
 from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.workload import Conv2dWorkload
@@ -30,6 +31,8 @@ def skips_channels(workload: Conv2dWorkload, machine: Machine) -> bool:
         return False
     if w.groups == 1:
         return w.in_channels > lanes and w.in_channels % lanes > 0
+    if selects_groups(w, machine):
+        return False
     parts = tile_channels(w, machine, 1)
     # blocks of outputs in two groups read more inputs than blocks in one
     uneven = len({end - begin for begin, end in parts}) > 1

@@ -20,6 +20,12 @@ from tvmconv.algorithms.direct.channels import (
     skips_channels,
     tile_channels,
 )
+from tvmconv.algorithms.direct.group_lanes import (
+    channel_cut,
+    input_channel,
+    own_value,
+    selects_groups,
+)
 from tvmconv.algorithms.integer import padded_rows
 from tvmconv.algorithms.integer.dwords import (
     Factors,
@@ -78,14 +84,15 @@ class Direct(Algorithm):
 
     With groups, every output block reads the input blocks that its groups need, a constant number.
     Packed weights are zero for input channels of other groups. Where :attr:`skips` is True, the
-    blocks of a tile share their input blocks, and skip the channels that none of them needs.
+    blocks of a tile share their input blocks, and skip the channels that none of them needs. Lanes
+    of several groups select their channels: :mod:`tvmconv.algorithms.direct.group_lanes`.
     """
 
     name = "direct"
     types = (FLOAT32, *BFLOAT16)
     integers = True
     blocks = ("conv2d", "output")
-    # whether schedules end the reduction over a block where its channels do
+    # whether schedules end the reduction over a block where its channels do, or lanes select them
     skips = True
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
@@ -115,7 +122,8 @@ class Direct(Algorithm):
         factors = Factors(replace(given, weight=wide_weights(given)) if is_wide else given)
         shared = self._sharing(workload, machine, config)
         span = input_span(workload, machine, shared)
-        cb = te.reduce_axis((0, span), "cb")
+        selects = self._selects(workload, machine)
+        cb = te.reduce_axis((0, packed[1] if selects else span), "cb")
         depth = depth_axes(w)
         r, s, c = reduction_axes(r=w.kernel_h, s=w.kernel_w, c=packed[4])
         packs = multiply_of(w, machine).is_packed
@@ -134,7 +142,15 @@ class Direct(Algorithm):
             if self._skips(workload, machine):
                 tests = [*channel_tests(workload, machine, kb // oc, oc, block, c), *tests]
             if wide is None:
-                read = factors.value(given.data, (plane, block, *pixel, c))
+
+                def of_group(group: Expr) -> Expr:
+                    own, channel = input_channel(workload, machine, group, cb, c)
+                    return factors.value(given.data, (plane, own, *pixel, channel))
+
+                if selects:
+                    read = own_value(workload, machine, oc, kb, k, of_group)
+                else:
+                    read = factors.value(given.data, (plane, block, *pixel, c))
                 value = inside_image(read, y, column, w, tests, factors.zero)
             else:
                 down, right = copied_steps(w)
@@ -163,6 +179,9 @@ class Direct(Algorithm):
         Packed types have ``(K/(oc*k), T*R, S, C/c, c/i, oc, k, i)`` with ``i`` channels in a dword,
         or another order of dwords: :func:`~tvmconv.algorithms.integer.dwords.arranged`.
 
+        Where lanes select their group, the first ``C/c`` and the second ``c`` are the parts of a
+        group's channels and the channels of a part.
+
         The last group is padded with zero blocks. An input with less than one block of channels
         has only these channels.
         """
@@ -173,6 +192,9 @@ class Direct(Algorithm):
         taps = workload.weight_shape[2:]
         span = input_span(workload, machine, self._sharing(workload, machine, config))
         lanes = machine.channel_block
+        if self._selects(workload, machine):
+            parts, steps = channel_cut(workload, machine)
+            return (groups, parts, *taps, steps, oc, lanes)
         if multiply_of(workload, machine).is_packed:
             return (groups, *taps, span, steps, oc, lanes, size)
         return (groups, span, *taps, steps, oc, lanes)
@@ -189,6 +211,11 @@ class Direct(Algorithm):
         inner = steps * size
         per_group_in = workload.in_channels // workload.groups
         per_group_out = workload.out_channels // workload.groups
+        if self._selects(workload, machine):
+            rows = np.zeros((groups * oc * lanes, per_group_in, *taps), weight.dtype)
+            rows[: workload.out_channels] = weight
+            rows = rows.reshape(groups, oc, lanes, shape[1], steps, *taps)
+            return np.ascontiguousarray(rows.transpose(0, 3, 5, 6, 4, 1, 2)).reshape(shape)
         rows = np.zeros((groups * oc * lanes, span * inner, *taps), weight.dtype)
         for block in range(machine.blocks(workload.out_channels)):
             base = first_block(workload, machine, block, shared) * lanes
@@ -204,10 +231,16 @@ class Direct(Algorithm):
         return arranged(rows, workload, machine)
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """The copy if INT8 data are widened or joined, and each thread's widened weights."""
+        """The copy if INT8 data are widened or joined; each thread's widened weights, and sums."""
         if workload.types.is_integer and config.get("vectors", 0):
             return padded_rows.PaddedRows(workload).workspace_bytes(machine)
         found = widened_bytes(workload, machine)
+        if config.get("kc", 0):
+            # the sums of a group of output blocks
+            groups = -(-machine.blocks(workload.out_channels) // config.int("oc"))
+            pixels = workload.out_height * workload.out_width
+            sums = 4 * pixels * config.int("oc") * machine.channel_block
+            found += sums * min(machine.cores, workload.out_planes * groups)
         if config.get("wide", 0):
             packed = self.packed_weight_shape(workload, machine, config)
             found += wide_bytes(packed, workload, machine) * machine.cores
@@ -217,7 +250,9 @@ class Direct(Algorithm):
         """MACs with padded channels and with the zeros between groups."""
         pixels = workload.out_planes * workload.out_height * workload.out_width
         blocks = machine.blocks(workload.out_channels)
-        if self._skips(workload, machine):
+        if self._selects(workload, machine):
+            products = blocks * (workload.in_channels // workload.groups)
+        elif self._skips(workload, machine):
             oc = config.int("oc")
             tiles = enumerate(tile_channels(workload, machine, oc))
             products = sum(
@@ -231,8 +266,20 @@ class Direct(Algorithm):
         """Output blocks that read the same input blocks."""
         return config.int("oc") if self._skips(workload, machine) else 1
 
+    def _selects(self, workload: Conv2dWorkload, machine: Machine) -> bool:
+        return self.skips and selects_groups(workload, machine)
+
     def _skips(self, workload: Conv2dWorkload, machine: Machine) -> bool:
         return self.skips and skips_channels(workload, machine)
+
+    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+        """As the base class; parts of a reduction round as much as a part and the sum of all."""
+        found = super().error_estimate(workload, machine, config)
+        if not config.get("kc", 0):
+            return found
+        parts = machine.blocks(workload.in_channels) / config.int("kc")
+        taps = workload.taps / parts + parts
+        return float(2.0**-24 * (2.0 + 0.35 * taps**0.5))
 
     def adds_foreign_products(self, workload: Conv2dWorkload, machine: Machine) -> bool:
         """As the base class, and where the last step of a block has a lane without a channel."""

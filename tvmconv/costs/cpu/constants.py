@@ -217,7 +217,16 @@ ETA_CALL = _eta(6000.0, "cycles per block", "fixed cost of a block of eta and ch
 _parts = fitted("im2col", "one-dimensional layers with 64 kernel elements on Zen 4", CHECK_FLOAT)
 PART_SUM = _parts(3.0, "cycles per accumulator", "partial sums that are read, added to and written")
 
+_direct_parts = fitted("direct_parts", "1024 channels by 64 columns on Zen 5", CHECK_FLOAT)
+PART_PANEL = _direct_parts(0.25, "share of L2", "weights of a part: twice and half took 1.01")
+
 _pixel_conv = fitted("pixel_conv", "layers of few channels on Zen 4", CHECK_FLOAT)
+WEIGHT_BROADCAST = _pixel_conv(
+    0.87, "ratio", "in 1x1 layers, a folded broadcast over one of direct convolution"
+)
+PIXELS_STORED = _pixel_conv(
+    0.5, "share", "the same, zeros and stores of a tile beyond the next one's FMAs"
+)
 MISALIGNED = _pixel_conv(2.0, "ratio", "loads that begin inside a cache line over others")
 STRIDED_COPY = _pixel_conv(8.0, "vectors", "read for each vector of strided positions")
 INTERLEAVED = _pixel_conv(0.05, "cycles per output", "storing interleaved outputs")

@@ -8,12 +8,13 @@ not neighbors, and weights and activations from beyond L2.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, prod
 
 from tvmconv.algorithms.direct.channels import input_span, skips_channels, tile_channels
 from tvmconv.algorithms.direct.direct import flattened
+from tvmconv.algorithms.direct.group_lanes import selects_groups, tile_groups
 from tvmconv.algorithms.integer.dwords import channels_read, dword_size
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import DWORD_BYTES
@@ -22,8 +23,8 @@ from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.direct_partition import block_rows, crossing_of, partition_of
+from tvmconv.costs.cpu.direct_parts import repeated_cycles
 from tvmconv.costs.cpu.microkernel import ROUNDING, Microkernel
-from tvmconv.costs.cpu.panel_blocks import weights_again
 from tvmconv.costs.cpu.partition import memory_rate, output_bytes
 from tvmconv.machines.multiply import Multiply, steps_a_cycle
 from tvmconv.machines.record import Machine
@@ -39,10 +40,14 @@ _DWORDS_AHEAD = 2
 
 @dataclass(frozen=True)
 class TileModel:
-    """Costs of tiles of ``oc`` output blocks, ``oh`` rows and ``ow`` columns, in vectors."""
+    """Costs of tiles of ``oc`` output blocks, ``oh`` rows and ``ow`` columns, in vectors.
+
+    ``skips`` says whether tiles skip the channels of other groups.
+    """
 
     workload: Conv2dWorkload
     machine: Machine
+    skips: bool = field(default=True, kw_only=True)
 
     @cached_property
     def shape(self) -> Conv2dWorkload:
@@ -65,7 +70,9 @@ class TileModel:
             # all dwords of each block are read, also of the last block
             dwords = channels_read(w, machine) // dword_size(w, machine)
             return input_span(w, machine) * dwords * self.taps
-        if w.groups > 1 and skips_channels(w, machine):
+        if self._selects:
+            return w.in_channels // w.groups * self.taps
+        if w.groups > 1 and self.skips and skips_channels(w, machine):
             parts = tile_channels(w, machine, 1)
             return max(end - begin for begin, end in parts) * self.taps
         return min(input_span(w, machine) * machine.channel_block, w.in_channels) * self.taps
@@ -84,6 +91,9 @@ class TileModel:
         pixels = oh * (self._held(ow) if self.machine.code.orders_sums else len(self._columns(ow)))
         # a product that another instruction adds has a register next to a shared broadcast
         product = int(multiply.steps > 1 and oc > 1)
+        if self._selects and tile_groups(self.workload, self.machine, oc) > 1:
+            # the values of the next group, and a vector of values of both
+            product += 2
         return Microkernel(self.machine, oh * ow, oc).block_registers(pixels) + product
 
     def _dword_registers(self, multiply: Multiply, oc: int, oh: int, ow: int) -> int:
@@ -106,6 +116,11 @@ class TileModel:
         # with a stride, fewer of a vector's pixels are multiplied by a tile
         held += oh * ceil(ow / max(1, neighbors // self.shape.stride_w)) - pixels
         return held + oc + multiply.steps + multiply.spread * (2 + ahead) + ahead
+
+    @cached_property
+    def _selects(self) -> bool:
+        """Whether lanes select the values of their groups."""
+        return self.skips and selects_groups(self.workload, self.machine)
 
     @cached_property
     def _multiply(self) -> Multiply:
@@ -164,7 +179,8 @@ class TileModel:
     def _channel_tiles(self, oc: int) -> list[tuple[int, int, int]]:
         """(count, blocks, steps) of tiles of output blocks that have as many of both."""
         whole = pieces(self.out_blocks, oc)
-        if self.workload.groups == 1 or not skips_channels(self.workload, self.machine):
+        skips = self.skips and skips_channels(self.workload, self.machine)
+        if self.workload.groups == 1 or not skips:
             return [(count, blocks, self.steps) for count, blocks in whole]
         blocks = [size for count, size in whole for _ in range(count)]
         parts = tile_channels(self.workload, self.machine, oc)
@@ -190,7 +206,8 @@ class TileModel:
             # dwords of two distant pixels are joined to one vector by an extra instruction
             joined = (_pairs(pixels) if self._pairs_apart else 1) / machine.rates.multiply_adds
         read = columns / (machine.lanes * min(w.kernel_w, _WRITTEN_TAPS)) or None
-        tile = Microkernel(machine, sums, oc, rate, self._dwords, read)
+        groups = tile_groups(w, machine, oc) if self._selects else 1
+        tile = Microkernel(machine, sums, oc, rate, self._dwords, read, groups)
         return tile.cycles(steps) + steps * joined + rounded
 
     def runs(self, oc: int, oh: int, ow: int) -> int:
@@ -198,16 +215,17 @@ class TileModel:
         w, groups = self.shape, ceil(self.out_blocks / oc)
         blocks = input_span(self.workload, self.machine)
         rows = w.kernel_d * w.kernel_h
-        return w.out_planes * groups * self._places(oh, ow) * blocks * oh * rows
+        return w.out_planes * groups * self.places(oh, ow) * blocks * oh * rows
 
-    def _places(self, oh: int, ow: int) -> int:
+    def places(self, oh: int, ow: int) -> int:
         """Tiles of one group of output blocks."""
         return ceil(self.shape.out_height / oh) * ceil(self.shape.out_width / ow)
 
     def _small(self, oc: int, oh: int, ow: int) -> bool:
         """Whether a tile of several rows, whose border rows are unrolled too, compiles well."""
         w = self.shape
-        if w.has_padding and self.machine.code.unrolls_block:
+        # selections double the code of border copies: tiles of one row took 0.59 to 0.96 as long
+        if w.has_padding and (self.machine.code.unrolls_block or self._selects):
             return False
         copies = (3 if w.pad_left or w.pad_right else 1) * (3 if w.pad_top or w.pad_bottom else 1)
         copies *= 2 if self.out_blocks % oc else 1
@@ -267,27 +285,6 @@ class TileModel:
         """Tile rows of a cache block; see :func:`~.direct_partition.block_rows`."""
         return block_rows(self, oc, oh, ow)
 
-    def fetch_weights(self, config: Config) -> bool:
-        """Whether so few tiles use the weights that their arrival is visible.
-
-        Larger kernels use each panel for long. Prefetches help them only with few tiles, and if the
-        next panel fits into L2: next to this one, or in its place on Zen 5. Layers of 256 to 512
-        channels on 7x7 were then 1.1 to 1.25 times as fast. With AVX2 prefetches cost 2 % on
-        ResNet-50, and up to a half if a tile fills the registers, so that the machine disables
-        them. The weights of a single tile are one stream, which the CPU's own prefetchers follow.
-        """
-        machine = self.machine
-        if machine.code.by_lane or not machine.code.prefetches_weights:
-            return False
-        tiles = self._places(config.int("oh"), config.int("ow"))
-        if tiles == 1:
-            return False
-        if self.taps > 1:
-            panel = 4 * machine.channel_block * config.int("oc") * self.steps
-            small = panel <= machine.l2_bytes * machine.code.fetched_panel
-            return tiles <= 8 and small and self.weight_bytes > machine.l2_bytes
-        return tiles <= 64 and self.weight_bytes > machine.l1d_bytes
-
     @cached_property
     def input_bytes(self) -> int:
         """Bytes of one image that the kernel reads; a stride may skip rows and columns."""
@@ -324,15 +321,13 @@ class TileModel:
         partition = partition_of(self, tile[0], tile[1], tile[2], config.int("rows"))
         arithmetic = self.cycles(*tile) * partition.share
         late = self.runs(*tile) * self.machine.code.late_run / cores
-        w, groups = self.workload, -(-self.out_blocks // tile[0])
-        tiles = w.out_planes * -(-w.out_height // tile[1]) * -(-w.out_width // tile[2])
-        again = weights_again(self.machine, self.weight_bytes, groups, tiles) / cores
+        begun, again = (cycles / cores for cycles in repeated_cycles(self, config))
         again += partition.weights_again(self.weight_bytes)
         waited = self.weight_cycles
         if config.get("fetch_weight", 0):
             waited = max(self.machine.code.streamed * waited, waited - arithmetic)
         return {
-            "arithmetic": arithmetic,
+            "arithmetic": arithmetic + begun,
             "activations": max(0.0, self.activation_cycles - arithmetic) + late,
             "weights": waited + again,
             "crossing": crossing_of(self, partition),

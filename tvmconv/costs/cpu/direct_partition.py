@@ -53,6 +53,9 @@ class TileModel(Protocol):
     def cycles(self, oc: int, oh: int, ow: int) -> float:
         """Cycles of the whole layer on one core."""
 
+    def places(self, oh: int, ow: int) -> int:
+        """Tiles of one group of output blocks."""
+
 
 # minimum tiles of a cache block of a pixelwise layer
 _FEWEST_TILES = 4

@@ -33,7 +33,7 @@ def panel_registers(workload: Conv2dWorkload, machine: Machine, oc: int, mr: int
         w, in_height=1, in_width=pixels, kernel_h=1, kernel_w=1, stride_h=1, stride_w=1,
         dilation_h=1, dilation_w=1, pad_top=0, pad_left=0, pad_bottom=0, pad_right=0,
     )  # fmt: skip
-    return TileModel(one_row, machine).registers(oc, 1, mr)
+    return TileModel(one_row, machine, skips=False).registers(oc, 1, mr)
 
 
 def tile_heights(workload: Conv2dWorkload, machine: Machine, oc: int) -> list[int]:
@@ -64,7 +64,7 @@ def parts_of_depth(workload: Conv2dWorkload, machine: Machine, mr: int) -> list[
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
     """The products of :class:`TileModel` over pixels of one row; as transforms, the panels."""
     w, mr, oc = workload, config.int("mr"), config.int("oc")
-    model = TileModel(w, machine)
+    model = TileModel(w, machine, skips=False)
     panels = -(-w.out_height * w.out_width // mr)
     groups = -(-machine.blocks(w.out_channels) // oc)
     taps, channels = w.kernel_h * w.kernel_w, depth_blocks(w, machine)

@@ -28,7 +28,8 @@ class Microkernel:
     A step broadcasts ``rows`` values: pixels, or rows of the first matrix. It loads ``vectors``
     vectors: blocks of output channels, or columns of the second matrix. ``rate`` is products in a
     cycle, of dwords for integer types; 0 for FP32. An operand has ``dwords`` dwords. ``read``
-    counts loaded vectors in a step whose lanes are factors; by default rows over lanes.
+    counts loaded vectors in a step whose lanes are factors; by default rows over lanes. If lanes
+    select a value, a row has ``groups`` values.
     """
 
     machine: Machine
@@ -37,6 +38,7 @@ class Microkernel:
     rate: float = 0.0
     dwords: int = 1
     read: float | None = None
+    groups: int = 1
 
     @property
     def registers(self) -> int:
@@ -61,7 +63,7 @@ class Microkernel:
         vector have such broadcasts. Others share a broadcast, which is a separate instruction.
         """
         machine = self.machine
-        loads = machine.load_cycles(self.vectors, self.rows)
+        loads = machine.load_cycles(self.vectors, self.rows * self.groups)
         if machine.code.by_lane:
             # one load of spread values serves as many steps as it has lanes
             loads = self.dwords * machine.load_cycles(self._loaded, 0)
@@ -74,7 +76,9 @@ class Microkernel:
             few = self.rows * self.vectors < _SERVED * self._loaded
             crowded = constants.CROWDED if few else 1
             multiplied += crowded * machine.code.loads_block / 2 * self._loaded
-        return max(multiplied, machine.fma_latency, loads)
+        # each further value of a row is selected for every vector, by other units
+        selected = self.rows * self.vectors * (self.groups - 1) / machine.rates.multiply_adds
+        return max(multiplied, selected, machine.fma_latency, loads)
 
     @property
     def _loaded(self) -> float:
@@ -82,12 +86,16 @@ class Microkernel:
         read = self.rows / self.machine.lanes if self.read is None else self.read
         return self.vectors + read
 
-    def cycles(self, steps: int) -> float:
+    def cycles(self, steps: int, folded: float = 1.0, stored: float = 1.0) -> float:
         """Cycles of one tile over a whole reduction, its rows in L1.
 
+        ``folded`` is as in :meth:`step_cycles`. ``stored`` is the share of the stores that shows.
         If half of L1 does not hold the loaded vectors of all steps, every tile reads them from L2.
         """
-        step, loaded = self.step_cycles(), self.dwords * self.machine.vector_bytes * self.vectors
+        step, loaded = (
+            self.step_cycles(folded),
+            self.dwords * self.machine.vector_bytes * self.vectors,
+        )
         unrolled = self.machine.channel_block if self.machine.code.by_lane else 1
         if loaded * steps > self.machine.l1d_bytes // 2:
             step += constants.L2_SHOWN * loaded / self.machine.rates.l2
@@ -95,7 +103,7 @@ class Microkernel:
         return (
             steps * (step + constants.STEP_CYCLES / unrolled)
             + constants.TILE_CYCLES
-            + constants.STORE_CYCLES * accumulators
+            + stored * constants.STORE_CYCLES * accumulators
         )
 
 

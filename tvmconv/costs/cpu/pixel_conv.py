@@ -100,10 +100,15 @@ def _sums(w: Conv2dWorkload, machine: Machine, tile: PixelTile) -> float:
     # kernels of several columns read vectors that begin anywhere
     extra = (constants.MISALIGNED - 1) * tile.vectors * (w.kernel_w > 1)
     loads = machine.load_cycles(tile.vectors + extra, tile.outputs)
-    waiting = max(0.0, loads - kernel.step_cycles())
+    single = w.kernel_h * w.kernel_w == 1
+    folded = constants.WEIGHT_BROADCAST if single else 1
+    stored = constants.PIXELS_STORED if single else 1
+    waiting = max(0.0, loads - kernel.step_cycles(folded))
     tiles = w.batch * w.groups * -(-(w.out_channels // w.groups) // tile.outputs)
     count = tiles * w.out_height * -(-vectors // tile.vectors)
-    return count * (kernel.cycles(steps) + steps * waiting) + tiles * _read(w, machine)
+    return count * (kernel.cycles(steps, folded, stored) + steps * waiting) + tiles * _read(
+        w, machine
+    )
 
 
 def _read(w: Conv2dWorkload, machine: Machine) -> float:

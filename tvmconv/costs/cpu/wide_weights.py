@@ -65,7 +65,7 @@ class WideTileModel(TileModel):
             tasks = self.shape.out_planes * blocks * ceil(self.out_blocks / oc)
         cores = self.machine.cores
         uneven = ceil(tasks / cores) * cores / tasks
-        tiles = self._places(oh, ow) / blocks
+        tiles = self.places(oh, ow) / blocks
         few = self.wide == 1 or tiles <= _FEW_TILES
         return few and tiles >= _FEWEST_TILES and uneven <= constants.UNEVEN_TASKS
 

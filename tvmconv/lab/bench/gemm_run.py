@@ -44,9 +44,9 @@ class GemmRun:
         from tvmconv.tir.general.record_workspace import recorded
         from tvmconv.tir.pipeline import compile_function
         from tvmconv.tvm_api import runtime
+        from tvmconv.tvm_runtime.threads import repeated
 
         self.kernel = make_gemm(workload, machine, config, prepacked=prepacked)
-        self.threads = threads
         with recorded() as sizes:
             self._function = compile_function(self.kernel.prim_func(), machine)["main"]
         start = perf_counter()
@@ -61,13 +61,12 @@ class GemmRun:
         }
         values = [inputs["a"], b, *([inputs["c"]] if workload.beta else [])]
         self._result = runtime.empty((workload.m, workload.n), workload.types.output)
-        self._arguments = (*(runtime.tensor(value) for value in values), self._result)
+        arguments = (*(runtime.tensor(value) for value in values), self._result)
+        self._run = repeated(threads, self._function, *arguments)
 
     def __call__(self) -> None:
         """Run the product once."""
-        from tvmconv.tvm_runtime.threads import call
-
-        call(self.threads, self._function, *self._arguments)
+        self._run()
 
     def _multiplies(self) -> int:
         w, config = self.kernel.workload, self.kernel.config

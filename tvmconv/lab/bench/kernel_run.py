@@ -42,6 +42,7 @@ class KernelRun:
         nchw: bool = False,
     ) -> None:
         from tvmconv.tvm_api import runtime
+        from tvmconv.tvm_runtime.threads import repeated
 
         self.kernel, self.threads = kernel, threads
         w, lanes = kernel.workload, kernel.machine.channel_block
@@ -60,6 +61,7 @@ class KernelRun:
         self._result = runtime.empty(shape, w.types.output)
         tensors = [runtime.tensor(np.ascontiguousarray(v)) for v in values]
         self._arguments = (*tensors, self._result)
+        self._run = repeated(threads, self._function, *self._arguments)
         self._before: Callable[[], None] | None = None
         self._after: Callable[[], None] | None = None
         if nchw and not w.is_matrix:
@@ -97,7 +99,7 @@ class KernelRun:
         Stages of fused kernels alternate region by region; such a call leaves out the later stages
         of every region. The last stage's call is the kernel itself.
         """
-        from tvmconv.tvm_runtime.threads import call
+        from tvmconv.tvm_runtime.threads import repeated
 
         stages = self.kernel.expression.stages
         if not stages and self._after:
@@ -106,7 +108,7 @@ class KernelRun:
         for number, (name, _) in enumerate(stages, 1):
             later = [block for _, blocks in stages[number:] for block in blocks]
             function = self._compiled(later) if later else self._function
-            one = partial(call, self.threads, function, *self._arguments)
+            one = repeated(self.threads, function, *self._arguments)
             calls[name] = partial(_in_order, self._before, one)
         if self._before:
             calls = {"input layout": self._before, **calls}
@@ -122,11 +124,9 @@ class KernelRun:
 
     def __call__(self) -> None:
         """Run the kernel once."""
-        from tvmconv.tvm_runtime.threads import call
-
         if self._before:
             self._before()
-        call(self.threads, self._function, *self._arguments)
+        self._run()
         if self._after:
             self._after()
 

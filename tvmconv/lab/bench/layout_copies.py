@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from tvmconv.kernels.compiler_lock import compiler_lock
@@ -32,11 +31,11 @@ def _copy(
     from tvmconv.kernels.rules import schedule_function
     from tvmconv.tir.pipeline import compile_function
     from tvmconv.tvm_api import te
-    from tvmconv.tvm_runtime.threads import call
+    from tvmconv.tvm_runtime.threads import repeated
 
     with compiler_lock():
         x = te.placeholder(tuple(source.shape), source.dtype, name="x")
         func = te.create_prim_func([x, expression(x)]).with_attr("global_symbol", "main")
         func = schedule_function(func, machine)
     function = compile_function(func, processor(machine))["main"]
-    return partial(call, threads, function, source, target)
+    return repeated(threads, function, source, target)

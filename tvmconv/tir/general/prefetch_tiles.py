@@ -89,6 +89,9 @@ def _input_line(load: Any, weight: Any, loop: Any, tile: list[Any], scope: Scope
 def _weight_line(load: Any, lanes: Any, scope: Scope) -> list[Any]:
     """The next group's weights, spread over the tiles that use this group's weights.
 
+    If a loop around the tiles cuts the reduction into parts, these are the next part's weights,
+    which follow in memory.
+
     The buffer's dimensions are groups, the reduction's dimensions, vectors of a step, and lanes. If
     a lane is a dword of several elements, the elements are the last dimension.
     """
@@ -99,9 +102,14 @@ def _weight_line(load: Any, lanes: Any, scope: Scope) -> list[Any]:
         return []
     behind = next(i for i, v in enumerate(order) if v.same_as(group)) + 1
     tiles, index = 1, 0
-    for var, extent in scope.loops[behind:]:
+    part, parts = 0, 1
+    inner = scope.loops[behind:]
+    around = max((i for i, (v, e) in enumerate(inner) if e > 1 and not _uses(load, v)), default=0)
+    for place, (var, extent) in enumerate(inner):
         if extent > 1 and not _uses(load, var):
             tiles, index = tiles * extent, index * extent + var
+        elif extent > 1 and place < around and uses(load.indices[1], var):
+            part, parts = var, extent
     shape = [int(extent) for extent in load.source.shape]
     lane = next(i for i, index in enumerate(load.indices) if uses(index, lanes))
     vectors, reduction = shape[lane - 1], slice(1, lane - 1)
@@ -109,11 +117,14 @@ def _weight_line(load: Any, lanes: Any, scope: Scope) -> list[Any]:
     position, steps = 0, 1
     for extent, i in zip(shape[reduction], list(load.indices)[reduction], strict=True):
         position, steps = position * extent + i, steps * extent
+    steps //= parts
     size, result = prod(shape[lane:]), []
     for number in range(-(-vectors // tiles)):
-        line = (index * vectors // tiles + number) * steps + position
+        line = (index * vectors // tiles + number) * steps + position - part * steps
+        if parts > 1:
+            line = (part + 1) * steps * vectors + line
         # the offset is not split into indices: LLVM would keep the divisions of each step
-        first = [load.indices[0] + 1, *[0] * (len(shape) - 2), line * size]
+        first = [load.indices[0] + int(parts == 1), *[0] * (len(shape) - 2), line * size]
         result.append(prefetch(tirx.BufferLoad(load.source, first), TO_L2))
     return result
 
