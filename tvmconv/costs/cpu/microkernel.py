@@ -74,7 +74,12 @@ class Microkernel:
             few = self.rows * self.vectors < _SERVED * self._loaded
             crowded = constants.CROWDED if few else 1
             multiplied += crowded * machine.code.loads_block / 2 * self._loaded
-        return max(multiplied, machine.fma_latency, loads)
+        waiting = 0.0
+        if not (self.rate or machine.code.by_lane):
+            # with as many sums as hide the latency, FMAs wait for a unit while another one is idle
+            apart = abs(multiplied / machine.fma_latency - 1)
+            waiting = constants.WAITING * machine.fma_latency * max(0.0, 1 - 2 * apart)
+        return max(max(multiplied, machine.fma_latency) + waiting, loads)
 
     @property
     def _loaded(self) -> float:
