@@ -33,6 +33,7 @@ from tvmconv.tir.annotations import (
 )
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
+
 class WinogradSchedule(ConvSchedule[Machine]):
     """Transforms and products, fused by region or staged."""
 

@@ -272,6 +272,9 @@ class WinogradModel:
         idle = -(-tasks // cores) * cores / tasks
         found = {name: value * idle / cores for name, value in parts.items()}
         fused = bool(config.int("fused"))
+        if not fused and cores > 1:
+            most = traffic.busiest(self.workload, self.machine, tiles, config.int("kr"))
+            found["arithmetic"] = parts["arithmetic"] * most / cores
         shared = traffic.of_threads(self.workload, self.machine, tiles, tasks, fused=fused)
         found["weights"] += shared.pop("weights")
         return found | {"call": fixed} | shared

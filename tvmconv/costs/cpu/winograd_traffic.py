@@ -63,6 +63,22 @@ def gap_cycles(workload: Conv2dWorkload, machine: Machine, tiles: Tiling, kr: in
     return gaps * panels * min(AHEAD, phase) / (constants.ON_DEMAND * memory_rate(machine))
 
 
+def busiest(workload: Conv2dWorkload, machine: Machine, tiles: Tiling, kr: int) -> float:
+    """Work of the thread with the most products, over the mean, if stages are shared by products.
+
+    Threads get as many register tiles of ``kr`` output blocks, column by column of products. Phases
+    without the last tap omit the last products, so that the last thread has less work.
+    """
+    tall, wide = phases(workload)
+    panels = -(-machine.blocks(workload.out_channels) // kr)
+    rows = [tall.count] * (tiles.vertical.n - 1) + [tall.whole]
+    columns = [wide.count] * (tiles.horizontal.n - 1) + [wide.whole]
+    work = [row * column for column in columns for row in rows for _ in range(panels)]
+    most = -(-len(work) // machine.cores)
+    parts = [sum(work[at : at + most]) for at in range(0, len(work), most)]
+    return max(parts) * machine.cores / sum(work)
+
+
 def of_threads(
     workload: Conv2dWorkload, machine: Machine, tiles: Tiling, tasks: int, *, fused: bool
 ) -> dict[str, float]:
