@@ -167,8 +167,7 @@ class WinogradModel:
         multiplied = steps * step * cost
         late = self.passed_again(config, rt)
         if not (self._counts_bytes or self._keeps_panel(kr)):
-            passed = steps * kr * machine.vector_bytes
-            late += constants.PANEL_SHOWN * passed / machine.rates.l2
+            late += constants.PANEL_SHOWN * steps * kr * machine.vector_bytes / machine.rates.l2
         computed = multiplied + tiles.products * panels * constants.PRODUCT_STORE
         tall, wide = tiles.vertical.n, tiles.horizontal.n
         work_in = input_arithmetic(tiles) + 2 * tiles.products
