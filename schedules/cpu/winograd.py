@@ -17,6 +17,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import winograd
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.winograd import WinogradModel
+from tvmconv.costs.cpu.winograd_traffic import AHEAD
 from tvmconv.costs.limits import check_divides, check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
@@ -31,10 +32,6 @@ from tvmconv.tir.annotations import (
     mark_stream,
 )
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
-
-# Bytes that weights of a single register tile are prefetched ahead. Memory's latency is about 500
-# cycles on Zen 5, and small tiles consume 16 to 24 bytes a cycle.
-_AHEAD = 12288
 
 
 class WinogradSchedule(ConvSchedule[Machine]):
@@ -156,7 +153,7 @@ def _products(
     elif region is None:
         schedule.parallel(schedule.fuse(p, group))
     if steps and int(schedule.get(outer).extent) == 1:
-        mark_stream(schedule, c, _AHEAD)
+        mark_stream(schedule, c, AHEAD)
     elif steps:
         mark_panel(schedule, outer)
     store = schedule.cache_write(block, 0, "local")

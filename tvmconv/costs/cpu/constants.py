@@ -21,6 +21,11 @@ CROWDED = _microkernel(
     "ratio",
     "FMAs that wait for loads: Winograd's by 7 accumulators took 15 % longer than by 14",
 )
+WAITING = _microkernel(
+    0.138,
+    "share of the latency",
+    "8 sums of two units on Zen 5 took 4.55 cycles, where FMAs and their latency take 4",
+)
 L2_SHOWN = _microkernel(0.25, "share", "weights' way from L2 that FMAs do not hide")
 
 _direct = fitted("direct", "ResNet-50 layers on Zen 4", CHECK_FLOAT)
@@ -180,12 +185,15 @@ L3_SHARE = _winograd(0.912, "share of the rate of L3", "traffic of the stages, r
 MEMORY_SHARE = _winograd(0.84923, "share of memory's rate", "traffic of the stages, read")
 WRITE_COST = _winograd(1.5, "reads", "a write, whose line is read first")
 STREAM_SHOWN = _winograd(0.5, "share", "weights from memory that computing does not hide")
+ON_DEMAND = _winograd(
+    0.26, "share of memory's rate", "weights that arrive without prefetches, after other prefetches"
+)
 AGAIN_SHOWN = _winograd(0.35, "share", "weights that later regions read again")
 SCRATCH_SHOWN = _winograd(1.0, "share", "transformed values that computing does not hide")
 PRODUCT_COST = _winograd(1.05208, "ratio", "cycles of the products over cycles of their FMAs")
 PRODUCT_STORE = _winograd(12.5, "cycles per product", "store of one vector of products")
 PANEL_SHOWN = _winograd(
-    48.0, "bytes per tile", "weights of a panel from L2, over the tiles that use them"
+    0.375, "share", "weights' way from L2 that FMAs do not hide, if L1 does not keep the panel"
 )
 TRANSFORM_COST = _winograd(
     1.40625, "cycles per instruction", "arithmetic of a transform, loads and stores included"

@@ -78,7 +78,12 @@ class Microkernel:
             multiplied += crowded * machine.code.loads_block / 2 * self._loaded
         # each further value of a row is selected for every vector, by other units
         selected = self.rows * self.vectors * (self.groups - 1) / machine.rates.multiply_adds
-        return max(multiplied, selected, machine.fma_latency, loads)
+        waiting = 0.0
+        if not (self.rate or machine.code.by_lane):
+            # with as many sums as hide the latency, FMAs wait for a unit while another one is idle
+            apart = abs(multiplied / machine.fma_latency - 1)
+            waiting = constants.WAITING * machine.fma_latency * max(0.0, 1 - 2 * apart)
+        return max(max(multiplied, machine.fma_latency) + waiting, selected, loads)
 
     @property
     def _loaded(self) -> float:

@@ -167,7 +167,7 @@ class WinogradModel:
         multiplied = steps * step * cost
         late = self.passed_again(config, rt)
         if not (self._counts_bytes or self._keeps_panel(kr)):
-            late += multiplied * constants.PANEL_SHOWN / (machine.rates.l2 * rt)
+            late += constants.PANEL_SHOWN * steps * kr * machine.vector_bytes / machine.rates.l2
         computed = multiplied + tiles.products * panels * constants.PRODUCT_STORE
         tall, wide = tiles.vertical.n, tiles.horizontal.n
         work_in = input_arithmetic(tiles) + 2 * tiles.products
@@ -202,6 +202,8 @@ class WinogradModel:
         # FMAs that wait for L2 hide nothing: small register tiles took 1.1 to 1.6 times as long.
         hidden = (computed + shown) / regions
         waited = max(constants.STREAM_SHOWN * code.streamed * stream, stream - hidden)
+        if alive == rt and not code.by_lane:
+            waited += regions * traffic.gap_cycles(w, machine, tiles, kr)
         return {
             "arithmetic": computed + late,
             "transforms": transforms,
@@ -269,6 +271,9 @@ class WinogradModel:
         idle = -(-tasks // cores) * cores / tasks
         found = {name: value * idle / cores for name, value in parts.items()}
         fused = bool(config.int("fused"))
+        if not fused and cores > 1:
+            most = traffic.busiest(self.workload, self.machine, tiles, config.int("kr"))
+            found["arithmetic"] = parts["arithmetic"] * most / cores
         shared = traffic.of_threads(self.workload, self.machine, tiles, tasks, fused=fused)
         found["weights"] += shared.pop("weights")
         return found | {"call": fixed} | shared

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmconv.algorithms.winograd.polyphase import phase_count
+from tvmconv.algorithms.winograd.polyphase import phase_count, phases
 from tvmconv.algorithms.winograd.tiles import (
     Tiling,
     summed_blocks,
@@ -11,8 +11,13 @@ from tvmconv.algorithms.winograd.tiles import (
 )
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cpu.partition import Partition, crossing_cycles
+from tvmconv.costs.cpu import constants
+from tvmconv.costs.cpu.partition import Partition, crossing_cycles, memory_rate
 from tvmconv.machines.record import Machine
+
+# Bytes that weights of a single register tile are prefetched ahead. Memory's latency is about 500
+# cycles on Zen 5, and small tiles consume 16 to 24 bytes a cycle.
+AHEAD = 12288
 
 
 def weight_bytes(workload: Conv2dWorkload, machine: Machine, tiles: Tiling) -> int:
@@ -37,6 +42,41 @@ def image_bytes(workload: Conv2dWorkload, machine: Machine) -> tuple[int, int]:
     read = itemsize(w.types.data) * lanes * summed_blocks(w, machine) * pixels
     written = itemsize(w.types.output) * lanes * machine.blocks(w.out_channels)
     return read, written * w.out_height * w.out_width
+
+
+def gap_cycles(workload: Conv2dWorkload, machine: Machine, tiles: Tiling, kr: int) -> float:
+    """Cycles of waiting for weights after omitted ones, if a single register tile uses each.
+
+    A phase without the last tap omits the last products, whose weights are zeros in memory.
+    Prefetches ``AHEAD`` bytes ahead read these zeros, and the weights after them arrive on demand.
+    ``kr`` are the output blocks of a register tile.
+    """
+    tall, wide = phases(workload)
+    fewer_rows, fewer_columns = tall.whole < tall.count, wide.whole < wide.count
+    rows, columns = tiles.vertical.n, tiles.horizontal.n
+    gaps = (columns - fewer_columns) * fewer_rows
+    if fewer_columns:
+        gaps += (rows - fewer_rows) * tall.count + fewer_rows * tall.whole
+    (blocks, size), _ = workspace_planes(workload, machine)
+    phase = size * machine.channel_block**2 * kr * blocks // phase_count(workload)
+    panels = -(-machine.blocks(workload.out_channels) // kr)
+    return gaps * panels * min(AHEAD, phase) / (constants.ON_DEMAND * memory_rate(machine))
+
+
+def busiest(workload: Conv2dWorkload, machine: Machine, tiles: Tiling, kr: int) -> float:
+    """Work of the thread with the most products, over the mean, if stages are shared by products.
+
+    Threads get as many register tiles of ``kr`` output blocks, column by column of products. Phases
+    without the last tap omit the last products, so that the last thread has less work.
+    """
+    tall, wide = phases(workload)
+    panels = -(-machine.blocks(workload.out_channels) // kr)
+    rows = [tall.count] * (tiles.vertical.n - 1) + [tall.whole]
+    columns = [wide.count] * (tiles.horizontal.n - 1) + [wide.whole]
+    work = [row * column for column in columns for row in rows for _ in range(panels)]
+    most = -(-len(work) // machine.cores)
+    parts = [sum(work[at : at + most]) for at in range(0, len(work), most)]
+    return max(parts) * machine.cores / sum(work)
 
 
 def of_threads(
