@@ -83,7 +83,9 @@ def convolution(draw: Draw) -> Case:
         attributes["pads"] = [k // 2 for k in kernel] * 2
         weights = draw.values(outputs, channels // group, *kernel)
         results = prod((s + 2 * (k // 2) - k) // stride + 1 for s, k in zip(image, kernel))
-    work = float(shape[0] * dense * results)
+    # few outputs of a group fill no vector
+    lanes = 1 if channels == group else max(1, 16 * group // outputs)
+    work = float(shape[0] * dense * results * lanes)
     return draw.case(shape, weights, draw.values(outputs), work=work, **attributes)
 
 
@@ -218,7 +220,7 @@ def aligned(draw: Draw) -> Case:
     boxes = np.concatenate([corners, corners + draw.numbers.uniform(1, [w / 2, h / 2], (count, 2))],
                            axis=1).astype("float32")  # fmt: skip
     places = draw.numbers.integers(0, n, count)
-    work = float(count * side * side * 4 * (c * 16 + 40))
+    work = float(count * side * side * 4 * 16 * (c * 4 + 40))
     return draw.case(
         (n, c, h, w), Given(boxes), Given(places), output_height=side, output_width=side,
         sampling_ratio=2, work=work,
