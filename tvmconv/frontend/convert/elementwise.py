@@ -53,6 +53,14 @@ _UNARY: dict[str, Callable[[RelaxExpr], RelaxExpr]] = {
     "Tanh": op.tanh,
 }
 _WIDER = {"int8": "int32", "int16": "int32", "int32": "int64"}
+# floating-point types that hold quotients of integers well enough to truncate them
+_QUOTIENTS = {
+    "int8": "float32",
+    "int16": "float32",
+    "int32": "float64",
+    "uint8": "float32",
+    "uint16": "float32",
+}
 _EQUAL = ("Equal", "GreaterOrEqual", "LessOrEqual")
 _VARIADIC: dict[str, Callable[[RelaxExpr, RelaxExpr], RelaxExpr]] = {
     "Max": op.maximum,
@@ -134,6 +142,8 @@ def divide(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     if dtype.startswith("float"):
         return _zero_rank(e, node, op.divide(a, b))
     divisor = _divisor(e, node, b, {0})
+    if dtype in _QUOTIENTS:
+        return _quotient(e, dtype, a, divisor, b)
     if dtype.startswith("uint"):
         quotient = op.floor_divide(a, divisor)
         # a product, as TVM would simplify the divisor within a selection by the same condition
@@ -144,6 +154,27 @@ def divide(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     magnitudes = [op.abs(op.astype(operand, wide)) for operand in (a, divisor)]
     quotient = e.emit(op.astype(op.floor_divide(*magnitudes), dtype), "quotient")
     return op.multiply(quotient, op.multiply(op.sign(a), op.sign(b)))
+
+
+def _quotient(
+    e: RelaxWriter, dtype: str, a: RelaxExpr, divisor: RelaxExpr, b: RelaxExpr
+) -> RelaxExpr:
+    """The quotient of short integers by a division of floating-point numbers, which has vectors.
+
+    A quotient that is not whole differs from the next integer by more than its rounding.
+    """
+    wide = _QUOTIENTS[dtype]
+    parts = [e.emit(op.astype(operand, wide), "wide") for operand in (a, divisor)]
+    quotient = e.emit(op.divide(*parts), "quotient")
+    if dtype == "int32":
+        # the smallest integer by -1 is itself, as in numpy
+        over = op.greater(quotient, e.scalar(2**31 - 1, wide))
+        quotient = e.emit(op.where(over, e.scalar(-(2**31), wide), quotient), "wrapped")
+    whole = op.astype(quotient, "int32" if dtype in _WIDER else dtype)
+    whole = e.emit(op.astype(e.emit(whole, "whole"), dtype), "whole")
+    if divisor is b:
+        return whole
+    return op.multiply(whole, op.astype(op.not_equal(b, e.scalar(0, dtype)), dtype))
 
 
 def _divisor(e: RelaxWriter, node: OnnxNode, b: RelaxExpr, traps: set[int]) -> RelaxExpr:
