@@ -82,7 +82,8 @@ def convolution(draw: Draw) -> Case:
     else:
         attributes["pads"] = [k // 2 for k in kernel] * 2
         weights = draw.values(outputs, channels // group, *kernel)
-        results = prod((s + 2 * (k // 2) - k) // stride + 1 for s, k in zip(image, kernel))
+        windows = zip(image, kernel, strict=True)
+        results = prod((s + 2 * (k // 2) - k) // stride + 1 for s, k in windows)
     # few outputs of a group fill no vector
     lanes = 1 if channels == group else max(1, 16 * group // outputs)
     work = float(shape[0] * dense * results * lanes)

@@ -138,7 +138,9 @@ def _rewrite(graph: Graph, node: Node, lanes: int) -> list[Node]:
     phases = strides[0] * strides[1]
     stride = _phase_channels(node, lanes)
     padding = node.attrs["padding"]
-    axes = list(zip(data.dims[2:], (out_h, out_w), weight.shape[2:], strides, padding, strict=False))
+    axes = list(
+        zip(data.dims[2:], (out_h, out_w), weight.shape[2:], strides, padding, strict=False)
+    )
     rows, columns = (_PhaseAxis.of(*axis, axis[-1] % axis[-2]) for axis in axes)
     longer = tuple(_PhaseAxis.of(*axis, 0) for axis in axes)
     more = prod(axis.taps for axis in longer) - rows.taps * columns.taps
