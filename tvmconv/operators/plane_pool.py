@@ -36,9 +36,10 @@ def plane_pool(
     """Maximum, mean or sum over windows.
 
     ``data`` is ``(planes, H, W)`` of one of :data:`TYPES`, or of :data:`MAX_TYPES` for maxima, and
-    ``kind`` is ``max``, ``avg`` or ``sum``. ``lanes`` are elements of a vector. ``count_include_pad`` divides by the taps that are
-    in the image or its padding, instead of in the image only. Magnitudes (``power`` 1) or squares
-    (2) are combined in place of the elements. With ``root``, results are square roots.
+    ``kind`` is ``max``, ``avg`` or ``sum``. ``lanes`` are elements of a vector.
+    ``count_include_pad`` divides by the taps that are in the image or its padding, instead of in
+    the image only. Magnitudes (``power`` 1) or squares (2) are combined in place of the elements.
+    With ``root``, results are square roots.
     """
     planes, height, width = (int(size) for size in data.shape)
     shape = (planes, rows.output(height), columns.output(width))

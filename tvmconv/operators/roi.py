@@ -108,7 +108,7 @@ class _RoiLoops:
                 scratch(bins * size, self.dtype)
                 for bins, size in zip(self.window.bins, self.window.size, strict=True)
             ]
-            # of each bin, the pixels whose weight is not 0
+            # the pixels of each bin whose weight is not 0
             self.pixels = [
                 scratch(bins * size, "int32")
                 for bins, size in zip(self.window.bins, self.window.size, strict=True)
