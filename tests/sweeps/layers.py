@@ -12,6 +12,8 @@ from tests.sweeps.draws import DIVISION, Case, Draw, Draws, Given, drawn
 DRAWS: Draws = {}
 
 _EXP = 14
+# lanes of a vector: columns fill whole ones
+_LANES = 16
 
 
 def _product(draw: Draw, most: float = 2**23) -> tuple[int, int, int]:
@@ -31,8 +33,8 @@ def product(draw: Draw) -> Case:
     left, right = (*batch, m, k), draw.pick((*batch, k, n), (*batch, k, n), (k, n))
     if draw.pick(True, False, False):
         constant = draw.values(*right)
-        return draw.case(left, constant, work=float(prod(batch) * m * k * n))
-    return draw.case(left, right, work=float(prod(batch) * m * k * n))
+        return draw.case(left, constant, work=float(prod(batch) * m * k * max(n, _LANES)))
+    return draw.case(left, right, work=float(prod(batch) * m * k * max(n, _LANES)))
 
 
 @drawn(DRAWS, "Gemm")
@@ -41,8 +43,8 @@ def gemm(draw: Draw) -> Case:
     first, second = draw.pick(0, 1), draw.pick(0, 1)
     left, right = (k, m) if first else (m, k), (n, k) if second else (k, n)
     offset = draw.pick(None, draw.values(n), draw.values(m, 1), (m, n))
-    other = draw.pick(right, draw.values(*right))
-    return draw.case(left, other, offset, transA=first, transB=second, work=float(m * k * n))
+    other, work = draw.pick(right, draw.values(*right)), float(m * k * max(n, _LANES))
+    return draw.case(left, other, offset, transA=first, transB=second, work=work)
 
 
 @drawn(DRAWS, "Einsum")
@@ -54,6 +56,8 @@ def einsum(draw: Draw) -> Case:
                          "ij,ij->i", "bij,bij->bi", "i,j->ij")  # fmt: skip
     terms = equation.partition("->")[0].split(",")
     shapes = [tuple(sizes[letter] for letter in term) for term in terms]
+    # columns fill whole vectors
+    sizes["k"] = max(n, _LANES)
     work = float(prod(sizes[letter] for letter in set("".join(terms))))
     return draw.case(*shapes, equation=equation, work=work)
 
@@ -186,7 +190,7 @@ def integers(draw: Draw) -> Case:
     right = draw.numbers.integers(-127, 128, (k, n)).astype("int8")
     zero = np.array(draw.pick(0, 3), "uint8")
     other = draw.pick(right, Given(right))
-    return draw.case((m, k), other, zero, dtype="uint8", work=float(m * k * n))
+    return draw.case((m, k), other, zero, dtype="uint8", work=float(m * k * max(n, 4 * _LANES)))
 
 
 @drawn(DRAWS, "ReduceMean.rows")
