@@ -9,8 +9,7 @@ from math import prod
 from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.decision import Decision
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cpu.constants import SCATTERED
-from tvmconv.costs.cpu.pixel_conv import interleaved_product_cycles, pixel_cycles
+from tvmconv.costs.cpu.pixel_conv import interleaved_product_cycles, pixel_cycles, scattered_cycles
 from tvmconv.costs.cpu.reorder import reorder_cycles
 from tvmconv.graph.blockable import can_block, is_exact, moves_blocks
 from tvmconv.graph.ir import Graph, Node, Value
@@ -104,7 +103,8 @@ def by_pixels(
     if interleave is not None:
         phases, shape = interleave.attrs["block"], interleave.output.dims
         interleaved = replace(w, out_channels=shape[1] * prod(phases))
-        blocks += SCATTERED * prod(shape) if scattered else reorder_cycles(shape, machine)
+        interleaving_cycles = scattered_cycles if scattered else reorder_cycles
+        blocks += interleaving_cycles(shape, machine)
     if w.data_layout == "NCHWc" and not around.is_blocked:
         blocks += reorder_cycles(w.data_shape, machine)
     pixels = min(
