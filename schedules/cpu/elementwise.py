@@ -19,7 +19,7 @@ from tvmconv.schedules.common.threads import bands_outside
 from tvmconv.tir.general.axes import collapsible_axes
 from tvmconv.tir.general.collapse_axes import collapse_axes
 from tvmconv.tir.general.cut_axes import cut_axes
-from tvmconv.tir.general.rewrite import is_static
+from tvmconv.tir.general.rewrite import is_static, item_bytes, nodes_of
 from tvmconv.tvm_api.types import LoopRV, PrimFunc, Schedule
 
 # dimensions of a tensor of channel blocks, and loops over its blocks and rows
@@ -104,13 +104,24 @@ def _fusible(schedule: Schedule, loops: list[LoopRV]) -> list[LoopRV]:
     return loops[:marked]
 
 
+def _is_of_bytes(schedule: Schedule, block: Block) -> bool:
+    """Whether all values of a block are single bytes, or indices of a table."""
+    from tvmconv.tvm_api import tirx
+
+    statement = schedule.get(block.rv)
+    if LOOKUP in statement.annotations:
+        return True
+    regions = (*statement.reads, *statement.writes)
+    short = all(item_bytes(str(region.source.dtype)) == 1 for region in regions)
+    return short and not nodes_of(statement.body, tirx.Cast)
+
+
 def spatial_block(schedule: Schedule, block: Block, machine: Machine) -> None:
     """Parallel outer loops and a vectorized inner one for a block without reduction."""
     loops, extents = list(block.loops), list(block.extents)
     if not loops:
         return
-    bytes_ = LOOKUP in schedule.get(block.rv).annotations
-    lanes = machine.vector_bytes if bytes_ else machine.lanes
+    lanes = machine.vector_bytes if _is_of_bytes(schedule, block) else machine.lanes
     first = collapsible_axes(schedule.get(block.rv))
     wide = machine.cores > 1 and block.work >= PARALLEL_ELEMENTS
     count = prod(extents[first:])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import tvmconv
 from tests.frontend.bad_models import refuse
@@ -76,6 +76,28 @@ def test_functions_of_every_float(operator: str, function: Any, dtype: str) -> N
     result = run(_typed(operator, dtype), {"x": x})[0]
     tolerance = {"float16": 2e-3, "float32": 2e-5, "float64": 1e-10}[dtype]
     np.testing.assert_allclose(result, function(x.astype(float)), tolerance, 1e-7)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "uint8", "uint16"])
+@pytest.mark.parametrize("is_given", [True, False])
+def test_quotients_of_short_integers(dtype: str, is_given: bool) -> None:
+    limits = np.iinfo(dtype)
+    ends = [limits.min, limits.min + 1, limits.max - 1, limits.max]
+    values = np.array([*ends, *range(8), limits.max // 3 * 2, limits.max // 7], dtype)
+    a, b = (grid.reshape(-1) for grid in np.meshgrid(values, values))
+    code, feeds = helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), {"a": a, "b": b}
+    constants = [] if is_given else [numpy_helper.from_array(feeds.pop("b"), "b")]
+    graph = helper.make_graph(
+        [helper.make_node("Div", ["a", "b"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info(name, code, a.shape) for name in feeds],
+        [helper.make_tensor_value_info("y", code, a.shape)],
+        constants,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    divisor = np.where(b == 0, 1, b).astype(np.int64)
+    expected = np.trunc(a.astype(np.int64) / divisor).astype(np.int64).astype(dtype)
+    np.testing.assert_array_equal(run(model, feeds)[0], np.where(b == 0, 0, expected))
 
 
 def test_hyperbolic_functions_far_from_0() -> None:

@@ -163,3 +163,18 @@ def test_a_network_has_the_kernels_of_its_float32_form() -> None:
     x = np.random.default_rng(0).standard_normal((1, 3, 21, 20)).astype(np.float16)
     (expected,) = wide.run({"input": x.astype(np.float32)})
     np.testing.assert_allclose(built.run({"input": x})[0], expected, 2e-3, 1e-4)
+
+
+def test_what_is_picked_is_cast_alone() -> None:
+    places = {"i": np.array([6, 1, -1])}
+    nodes = [
+        node("Gather", "x i", "y", axis=1),
+        node("Gather", "x i", "a", axis=1),
+        node("Mul", "a a", "b"),
+        node("Cast", "b", "z", to=SINGLE),
+    ]
+    model = make(nodes, {"y": HALF, "z": SINGLE}, places)
+    agree(model)
+    graph = read_model(model).graph
+    casts = [n.inputs[0] for n in graph.nodes if n.op == "Cast"]
+    assert "x" not in casts

@@ -68,6 +68,22 @@ def test_max_roi_pool():
     np.testing.assert_array_equal(tvmconv.build(model).run(feeds)["y"], expected)
 
 
+@pytest.mark.parametrize("channels", [5, 70])
+@pytest.mark.parametrize("mode", ["avg", "max"])
+def test_a_large_region_reads_only_its_samples(channels, mode):
+    node = helper.make_node(
+        "RoiAlign", ["x", "rois", "batch"], ["y"], output_height=3, output_width=2,
+        sampling_ratio=2, mode=mode,
+    )  # fmt: skip
+    rois = np.array([[3.3, -5.1, 47.9, 38.2]], np.float32)
+    feeds = {"x": noise(2, channels, 36, 50), "rois": rois, "batch": np.array([1])}
+    model = _model(node, 16, **{name: value.shape for name, value in feeds.items()})
+    (expected,) = ReferenceEvaluator(model).run(None, feeds)
+    built = tvmconv.build(model)
+    np.testing.assert_allclose(built.run(feeds)["y"], expected, atol=2e-5)
+    assert "permute_dims" not in [call.operator for call in built.calls]
+
+
 @pytest.mark.parametrize("mode", ["avg", "max"])
 def test_regions_that_are_not_numbers_end(mode):
     node = helper.make_node(

@@ -117,6 +117,33 @@ def test_transposed_convolutions_write_squares_of_pixels(
     assert [call.operator for call in compiled.calls] == ["pixel_conv2d"]
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"k": 4, "s": 2, "pads": [1] * 4},
+        {"k": 3, "s": 2, "pads": [1] * 4, "output_padding": [1, 1]},
+        {"k": 3, "s": 2, "pads": [1] * 4},
+        {"k": 5, "s": 3, "pads": [4, 0, 1, 2]},
+        {"k": 2, "s": 3, "pads": [1, 2, 0, 0]},
+        {"k": 3, "s": 2, "pads": [0, 5, 0, 0]},
+        {"k": 2, "s": 2, "dilations": [2, 3]},
+    ],
+)
+def test_depthwise_transposed_convolutions_have_taps_instead_of_a_crop(settings: dict):
+    attrs = dict(settings)
+    k, stride = attrs.pop("k"), attrs.pop("s")
+    net = Net(2, 24, 9, 17)
+    attrs |= {"strides": [stride] * 2}
+    x = net.op("ConvTranspose", "x", net.random(24, 1, k, k), net.random(24), group=24, **attrs)
+    y = net.op("ConvTranspose", "x", net.random(24, 2, k, k), group=24, **attrs)
+    z = net.op("ConvTranspose", "x", net.random(24, 1, k, k), net.random(8), group=8, **attrs)
+    compiled = check(net.model(net.op("Relu", x), y, z), threads=2)
+    operators = [call.operator for call in compiled.calls]
+    # padding that is longer than the kernel is a crop
+    if attrs.get("pads", [0, 0])[1] < k:
+        assert set(operators) <= {"pixel_conv2d", "crop"}
+
+
 @pytest.mark.parametrize("kernel", [(2, 2), (3, 1), (1, 4)])
 def test_short_rows_of_many_channels_are_products(kernel: tuple[int, int]):
     net = Net(2, 128, 7, 3)

@@ -51,6 +51,16 @@ def test_agrees_with_onnxruntime(case):
     assert_close(norm, onnx_node("LpPool", image, p=2, **attrs)[0])
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("case", [CASES[0], CASES[1], CASES[3], CASES[4], CASES[8]], ids=str)
+def test_maxima_of_bytes(case, dtype):
+    shape, *window = case
+    x, (rows, columns) = (50 * normal(*shape)).astype(np.int8).astype(dtype), windows(*window)
+    y = run(lambda t: plane_pool(t, rows, columns, "max", HOST.lanes), x, machine=HOST)
+    attrs = attributes(*window)
+    np.testing.assert_array_equal(y, onnx_node("MaxPool", [x[None]], result=dtype, **attrs)[0])
+
+
 def test_rounds_the_size_up():
     x, window = normal(2, 14, 17), ((3, 9), (2, 4), (0, 1, 1, 0), (1, 1))
     rows, columns = windows(*window, ceil=1)

@@ -20,9 +20,7 @@ def bound_of(case: Case, results: list[tuple[int, ...]], item: int, machine: Mac
     rate of whole vectors. Bytes are read and written once each.
     """
     operand_item = np.dtype(case.dtype).itemsize
-    read = sum(prod(shape) for shape in case.inputs) * operand_item + case.constant_bytes
-    written = sum(prod(shape) for shape in results) * item
-    moved = read + written
+    moved = case.operand_bytes + sum(prod(shape) for shape in results) * item
     rates = machine.rates
     levels = (
         (machine.l1d_bytes, rates.l1),

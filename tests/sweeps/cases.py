@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from tests.sweeps import operators, windows
+from tests.sweeps import elements, layers, moves, operators, windows
 from tests.sweeps.draws import LARGEST, Case, Draw, Draws
 
-DRAWS: Draws = {**operators.DRAWS, **windows.DRAWS}
+DRAWS: Draws = {
+    **operators.DRAWS,
+    **windows.DRAWS,
+    **elements.DRAWS,
+    **moves.DRAWS,
+    **layers.DRAWS,
+}
 
 
 def case_of(seed: int, operator: str, index: int, largest: int = LARGEST) -> Case:

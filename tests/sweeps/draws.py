@@ -25,6 +25,17 @@ LARGEST = 1 << 20
 DIVISION = 4
 
 
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A run-time input whose type and values are drawn with the case."""
+
+    values: np.ndarray
+
+
+# the shape of a run-time input, its values, the value of a constant, None for one that is left out
+Operand = tuple[int, ...] | Given | np.ndarray | None
+
+
 @dataclass(frozen=True)
 class Case:
     """One operator on operands of fixed shapes.
@@ -36,14 +47,13 @@ class Case:
     name
         ``operator:index``, which with the seed repeats the draw.
     operands
-        Inputs of the node: the shape of a run-time input, the value of a constant, None for one
-        that is left out.
+        Inputs of the node.
     attributes
         Attributes of the node.
     outputs
         How many results the node has.
     dtype
-        Type of the run-time inputs.
+        Type of the run-time inputs that are only a shape.
     operations
         Vector operations of an element of the first result.
     work
@@ -52,7 +62,7 @@ class Case:
 
     operator: str
     name: str
-    operands: tuple[tuple[int, ...] | np.ndarray | None, ...]
+    operands: tuple[Operand, ...]
     attributes: dict[str, Any]
     outputs: int = 1
     dtype: str = "float32"
@@ -66,17 +76,31 @@ class Case:
             if isinstance(o, np.ndarray) and o.size < 9
         }
         told = [f"{key}={value}" for key, value in {**given, **self.attributes}.items()]
+        if self.dtype != "float32":
+            told.append(self.dtype)
         return " ".join([self.operator, *map(str, self.inputs), *told]).replace(", ", ",")
+
+    @property
+    def run_time(self) -> dict[int, tuple[tuple[int, ...], np.dtype[Any]]]:
+        """Shape and type of each run-time input, by its place."""
+        return {
+            place: (o.values.shape, o.values.dtype)
+            if isinstance(o, Given)
+            else (tuple(o), np.dtype(self.dtype))
+            for place, o in enumerate(self.operands)
+            if isinstance(o, (tuple, Given))
+        }
 
     @property
     def inputs(self) -> list[tuple[int, ...]]:
         """Shapes of the run-time inputs."""
-        return [tuple(o) for o in self.operands if isinstance(o, tuple)]
+        return [shape for shape, _ in self.run_time.values()]
 
     @property
-    def constant_bytes(self) -> int:
-        """Bytes of the constants."""
-        return sum(o.nbytes for o in self.operands if isinstance(o, np.ndarray))
+    def operand_bytes(self) -> int:
+        """Bytes of all operands."""
+        constants = sum(o.nbytes for o in self.operands if isinstance(o, np.ndarray))
+        return constants + sum(prod(s) * dtype.itemsize for s, dtype in self.run_time.values())
 
 
 class Draw:
@@ -84,7 +108,9 @@ class Draw:
 
     def __init__(self, seed: int, operator: str, index: int, largest: int = LARGEST) -> None:
         self.random = random.Random(f"{seed} {operator} {index}")
-        self.operator, self.name, self.largest = operator, f"{operator}:{index}", largest
+        # what follows a dot distinguishes draws of one operator
+        self.operator = operator.partition(".")[0]
+        self.name, self.largest = f"{operator}:{index}", largest
         self.numbers = np.random.default_rng(self.random.randrange(1 << 32))
 
     def pick(self, *choices: Any) -> Any:
@@ -129,9 +155,11 @@ class Draw:
         """Normally distributed constants."""
         return self.numbers.standard_normal(shape).astype(dtype)
 
-    def case(
-        self, *operands: tuple[int, ...] | np.ndarray | None, operations: float = 1.0, **rest: Any
-    ) -> Case:
+    def dtype(self, *others: str) -> str:
+        """float32 in two of three cases."""
+        return "float32" if self.pick(True, True, False) else str(self.pick(*others))
+
+    def case(self, *operands: Operand, operations: float = 1.0, **rest: Any) -> Case:
         """The drawn case; ``rest`` are attributes of the node, or fields of :class:`Case`."""
         fields = {key: rest.pop(key) for key in ("outputs", "dtype", "work") if key in rest}
         return Case(self.operator, self.name, operands, rest, operations=operations, **fields)
@@ -163,8 +191,9 @@ def model_of(cases: Sequence[Case]) -> onnx.ModelProto:
             if isinstance(operand, np.ndarray):
                 constants.append(numpy_helper.from_array(operand, name))
             elif operand is not None:
-                code = helper.np_dtype_to_tensor_dtype(np.dtype(case.dtype))
-                inputs.append(helper.make_tensor_value_info(name, code, operand))
+                shape, dtype = case.run_time[place]
+                code = helper.np_dtype_to_tensor_dtype(dtype)
+                inputs.append(helper.make_tensor_value_info(name, code, shape))
             names.append("" if operand is None else name)
         results = [f"c{number}_out{i}" for i in range(case.outputs)]
         nodes.append(

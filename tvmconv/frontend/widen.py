@@ -22,6 +22,7 @@ from tvmconv.frontend.tensors import CODES
 _WIDE = {name: wide_type(name) for name in ("float16", *STORED)}
 _LONG = ("float16", "bfloat16")
 _CASTS = ("Cast", "CastLike")
+_PICKS = ("Gather", "GatherElements", "GatherND")
 
 
 def widen_stored_types(graph: OnnxGraph) -> None:
@@ -82,6 +83,14 @@ class _Widening:
         source = self._stored.get(node.inputs[0], "") if node.inputs else ""
         if node.op == "DequantizeLinear" and STORED.get(source) and source not in SMALL_INTEGERS:
             self._dequantize(node)
+            return
+        if node.op in _PICKS and source == "float16" and node.inputs[0] in self._kept:
+            # elements that are not picked are not cast
+            (output,) = node.outputs
+            picked = output if output in self._kept else self._fresh(output, source)
+            self._nodes.append(replace(node, outputs=(picked,)))
+            if picked != output:
+                self._cast(picked, output, _WIDE[source])
             return
         node = self._retyped(node)
         self._append(replace(node, inputs=tuple(map(self._widened, node.inputs))))

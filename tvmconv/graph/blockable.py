@@ -79,6 +79,12 @@ def is_exact(node: Node) -> bool:
     return node.attrs["crop"] == (0, 0) and node.output.dims[2:] == whole
 
 
+def moves_blocks(node: Node, block: int) -> bool:
+    """Whether a depth-to-space copies whole blocks of channels."""
+    inner, stride = node.attrs["inner"], node.attrs["stride"]
+    return stride % block == 0 and (inner % block == 0 or inner == node.output.dims[1])
+
+
 def is_broadcast(value: Value, shape: tuple[int, ...]) -> bool:
     """Whether a tensor, of rank 4 or constant, extends to a shape along axes of size 1."""
     if value.shape is None or value.dtype != "float32" or len(value.shape) > 4:

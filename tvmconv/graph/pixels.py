@@ -9,9 +9,9 @@ from math import prod
 from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.decision import Decision
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cpu.pixel_conv import interleaved_product_cycles, pixel_cycles
+from tvmconv.costs.cpu.pixel_conv import interleaved_product_cycles, pixel_cycles, scattered_cycles
 from tvmconv.costs.cpu.reorder import reorder_cycles
-from tvmconv.graph.blockable import can_block, is_exact
+from tvmconv.graph.blockable import can_block, is_exact, moves_blocks
 from tvmconv.graph.ir import Graph, Node, Value
 from tvmconv.graph.match import CONV, DENSE
 from tvmconv.kernels import registry
@@ -60,7 +60,7 @@ def _reads_blocks(reader: Node, users: Mapping[Value, list[Node]]) -> bool:
 def interleaving(node: Node, readers: Sequence[Node]) -> Node | None:
     """The only reader of a layer, if it is a depth-to-space that the kernel can compute."""
     reader = readers[0] if len(readers) == 1 else None
-    if reader is None or reader.op != "depth_to_space" or not is_exact(reader):
+    if reader is None or reader.op != "depth_to_space" or reader.attrs["crop"] != (0, 0):
         return None
     w = node.attrs["workload"]
     groups = reader.output.dims[1] // reader.attrs["inner"]
@@ -77,7 +77,8 @@ def by_pixels(
     """A layer that is faster with vectors of pixels, layout changes included; None for others.
 
     Candidates are layers whose channel blocks would hold zeros: groups that blocks do not divide,
-    several outputs of each input channel, few channels. If no value around a layer is
+    several outputs of each input channel, few channels. So are depthwise transposed convolutions,
+    whose phases are neighbors in a block. If no value around a layer is
     blocked, layers with few input channels and transposed convolutions are candidates, too. Layers
     whose algorithm or memory the user restricts are not. ``decision`` is the algorithm on blocks.
     """
@@ -93,7 +94,8 @@ def by_pixels(
         zeros |= any(n // w.groups % block for n in (w.in_channels, w.out_channels))
     alone = not around.is_blocked and not around.wants_blocks
     few = interleave is not None or w.in_channels < block
-    if not zeros and not (alone and few):
+    scattered = interleave is not None and not moves_blocks(interleave, block)
+    if not (zeros or scattered or (alone and few)):
         return None
     interleaved, phases = w, (1, 1)
     shape: tuple[int, ...] = w.result_shape
@@ -101,20 +103,25 @@ def by_pixels(
     if interleave is not None:
         phases, shape = interleave.attrs["block"], interleave.output.dims
         interleaved = replace(w, out_channels=shape[1] * prod(phases))
-        blocks += reorder_cycles(shape, machine)
+        interleaving_cycles = scattered_cycles if scattered else reorder_cycles
+        blocks += interleaving_cycles(shape, machine)
     if w.data_layout == "NCHWc" and not around.is_blocked:
         blocks += reorder_cycles(w.data_shape, machine)
     pixels = min(
         pixel_cycles(interleaved, machine, phases),
         interleaved_product_cycles(interleaved, machine, phases),
     )
+    if interleave is not None and not is_exact(interleave):
+        pixels += reorder_cycles(shape, machine)
     if around.is_blocked:
         pixels += reorder_cycles(w.data_shape, machine)
     blocks += reorder_cycles(shape, machine) if around.wants_plain else 0.0
     pixels += reorder_cycles(shape, machine) if around.wants_blocks else 0.0
     if pixels >= blocks:
         return None
-    cause = "channel blocks would hold zeros" if zeros else "its neighbors are plain tensors"
+    cause = "its neighbors are plain tensors"
+    if zeros or scattered:
+        cause = "channel blocks would hold " + ("zeros" if zeros else "several phases")
     reason = (
         f"vectors of positions, not of channels: {cause}; predicted {millions(pixels)}, "
         f"{chosen.algorithm} {millions(blocks)}, layout changes included"

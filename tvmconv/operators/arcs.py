@@ -26,7 +26,7 @@ def asin(x: Expr) -> Expr:
         twice = constant(pi / 2) - part - part
         return tirx.Select(magnitude > constant(0.5), twice, part)
 
-    return _odd(x, lambda magnitude: _asin_part(magnitude, whole))
+    return odd(x, lambda magnitude: _asin_part(magnitude, whole))
 
 
 def acos(x: Expr) -> Expr:
@@ -62,7 +62,7 @@ def atan(x: Expr) -> Expr:
             "arc_t",
         )
 
-    return _odd(x, body)
+    return odd(x, body)
 
 
 def _asin_part(magnitude: Expr, whole: Callable[[Expr, Expr], Expr]) -> Expr:
@@ -84,8 +84,8 @@ def _asin_part(magnitude: Expr, whole: Callable[[Expr, Expr], Expr]) -> Expr:
     return bind(square, part, "arc_z")
 
 
-def _odd(x: Expr, body: Callable[[Expr], Expr]) -> Expr:
-    """``body`` of the magnitude, with the argument's sign."""
+def odd(x: Expr, body: Callable[[Expr], Expr]) -> Expr:
+    """``body`` of the magnitude, with the sign of the argument; for odd functions."""
 
     def signed(x: Expr) -> Expr:
         value = bind(_with_bits(x, _MAGNITUDE), body, "arc_m")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from operator import add
 from typing import Any
+
+import numpy as np
 
 from tvmconv.operators.pool import PoolWindow
 from tvmconv.operators.vector_loops import pieces, ramp, scratch, spread, vector_type
@@ -82,9 +85,10 @@ class PlaneLoops:
         self.planes, self.height, self.width = (int(size) for size in data.shape)
         _, self.out_height, self.out_width = (int(size) for size in result.shape)
         self.dtype = str(data.dtype)
-        self.inner = "float64" if self.dtype == "float64" else "float32"
+        self.inner = "float32" if self.dtype == "float16" else self.dtype
         self.lanes = lanes
-        self.identity = float("-inf") if self.is_max else 0.0
+        lowest = -inf if self.inner.startswith("float") else float(np.iinfo(self.inner).min)
+        self.identity = lowest if self.is_max else 0.0
         self.combine: Callable[[Expr, Expr], Expr] = tirx.max if self.is_max else add
         self.long_rows = rows.kernel > FEW_TAPS
         # two windows make a maximum, so that fewer elements are read one by one
@@ -162,7 +166,7 @@ class PlaneLoops:
 
     def constant(self, width: int) -> Any:
         """The value that changes no result."""
-        value = tirx.const(self.identity, self.inner)
+        value = tirx.const(np.asarray(self.identity).astype(self.inner).item(), self.inner)
         return spread(value, width)
 
     def read(self, plane: Any, row: Any, column: Any, width: int, guarded: bool) -> Any:

@@ -19,6 +19,8 @@ from tvmconv.tvm_api.ir_builder import T
 from tvmconv.tvm_api.types import Tensor
 
 TYPES = ("float32", "float16", "float64")
+# types of maxima
+MAX_TYPES = (*TYPES, "int8", "uint8")
 
 
 def plane_pool(
@@ -33,10 +35,11 @@ def plane_pool(
 ) -> Tensor:
     """Maximum, mean or sum over windows.
 
-    ``data`` is ``(planes, H, W)`` of one of :data:`TYPES`, and ``kind`` is ``max``, ``avg`` or
-    ``sum``. ``lanes`` are elements of a vector. ``count_include_pad`` divides by the taps that are
-    in the image or its padding, instead of in the image only. Magnitudes (``power`` 1) or squares
-    (2) are combined in place of the elements. With ``root``, results are square roots.
+    ``data`` is ``(planes, H, W)`` of one of :data:`TYPES`, or of :data:`MAX_TYPES` for maxima, and
+    ``kind`` is ``max``, ``avg`` or ``sum``. ``lanes`` are elements of a vector.
+    ``count_include_pad`` divides by the taps that are in the image or its padding, instead of in
+    the image only. Magnitudes (``power`` 1) or squares (2) are combined in place of the elements.
+    With ``root``, results are square roots.
     """
     planes, height, width = (int(size) for size in data.shape)
     shape = (planes, rows.output(height), columns.output(width))

@@ -1,7 +1,8 @@
 """Pooling of regions of interest: RoiAlign and MaxRoiPool.
 
-Images are ``(N, H * W, C)``, so that vectors run over channels. Regions that are not inside the
-image, or are not numbers, never make a read outside.
+Vectors run over channels: images are ``(N, H * W, C)``. A few regions read the planes of
+``(N, C, H * W)`` instead, element by element. Regions that are not inside the image, or are not
+numbers, never make a read outside.
 """
 
 from __future__ import annotations
@@ -41,17 +42,28 @@ class RoiWindow:
     half_pixel: bool = False
     aligned: bool = True
 
+    def reads_planes(self, regions: int, images: int) -> bool:
+        """Whether so few pixels are read that moving all channels together would take longer."""
+        rows, columns = self.size
+        pixels = rows * columns
+        if self.aligned and self.ratio:
+            pixels = 4 * self.ratio**2 * self.bins[0] * self.bins[1]
+        # a pixel that is read element by element takes as long as moving four of them
+        return 4 * regions * pixels < images * rows * columns
+
 
 def roi_pool(
     data: Tensor, rois: Tensor, batch: Tensor, existing: Tensor, window: RoiWindow
 ) -> Tensor:
-    """Pool regions of ``(N, H * W, C)`` to ``(regions, C, rows, columns)``.
+    """Pool regions of images to ``(regions, C, rows, columns)``.
 
+    ``data`` is ``(N, H * W, C)``, or ``(N, C * H * W)`` where the window reads planes.
     ``rois`` is ``(regions, 4)``: left, top, right and bottom. ``batch`` has the image of each
     region; a number that no image has is the nearest image. ``existing`` is one number: as
     many of the first regions are pooled.
     """
-    regions, channels = int(rois.shape[0]), int(data.shape[2])
+    regions, pixels = int(rois.shape[0]), window.size[0] * window.size[1]
+    channels = int(data.shape[-1]) // (pixels if len(data.shape) == 2 else 1)
     shape = (regions, channels, window.bins[0] * window.bins[1])
 
     def write(ins: Any, outs: Any) -> Any:
@@ -61,7 +73,7 @@ def roi_pool(
             with shared(regions) as region:
                 exists = tirx.Cast("int64", region) < number[0]
                 with T.If(exists), T.Then():
-                    _RoiLoops(buffers, window, data, str(batch.dtype)).write(region)
+                    _RoiLoops(buffers, window, data, channels, str(batch.dtype)).write(region)
             return builder.get()
 
     result: Any = te.extern(
@@ -73,10 +85,13 @@ def roi_pool(
 class _RoiLoops:
     """Writes the loops of one region."""
 
-    def __init__(self, buffers: list[Any], window: RoiWindow, data: Tensor, index: str) -> None:
+    def __init__(
+        self, buffers: list[Any], window: RoiWindow, data: Tensor, channels: int, index: str
+    ) -> None:
         self.data, self.rois, self.batch, self.result = buffers
         self.window, self.dtype, self.index = window, str(data.dtype), index
-        self.images, _, self.channels = (int(size) for size in data.shape)
+        self.images, self.channels = int(data.shape[0]), channels
+        self.is_planar = len(data.shape) == 2
 
     def write(self, region: Any) -> None:
         rows, columns = self.window.bins
@@ -91,6 +106,11 @@ class _RoiLoops:
         if self.window.aligned and not self.window.is_max:
             self.weights = [
                 scratch(bins * size, self.dtype)
+                for bins, size in zip(self.window.bins, self.window.size, strict=True)
+            ]
+            # the pixels of each bin whose weight is not 0
+            self.pixels = [
+                scratch(bins * size, "int32")
                 for bins, size in zip(self.window.bins, self.window.size, strict=True)
             ]
         for axis in range(2):
@@ -188,7 +208,10 @@ class _RoiLoops:
         return inside, low, tirx.min(low + 1, size - 1), part
 
     def _axis_weights(self, axis: int, bin_: Any) -> None:
-        """The weights of pixels in the mean of a bin's samples; then the range of these pixels."""
+        """The weights of pixels in the mean of a bin's samples, and these pixels in succession.
+
+        A bin that is larger than its samples has pixels between them, which are left out.
+        """
         size, weights = self.window.size[axis], self.weights[axis]
         row = bin_ * size
         with T.serial(0, size) as pixel:
@@ -205,8 +228,23 @@ class _RoiLoops:
                 weights[row + high] = weights[row + high] + part / count
                 ends[0] = tirx.min(ends[0], low)
                 ends[1] = tirx.max(ends[1], high + 1)
-        self.first[axis][bin_] = ends[0]
-        self.end[axis][bin_] = ends[1]
+        count = registers(1, "int32")
+        count[0] = tirx.const(0, "int32")
+        with T.serial(0, tirx.max(ends[1] - ends[0], 0)) as number:
+            pixel = ends[0] + number
+            with T.If(weights[row + pixel] != self._number(0.0)), T.Then():
+                weights[row + count[0]] = weights[row + pixel]
+                self.pixels[axis][row + count[0]] = pixel
+                count[0] = count[0] + 1
+        self.first[axis][bin_] = tirx.const(0, "int32")
+        self.end[axis][bin_] = count[0]
+
+    def _load(self, image: Any, pixel: Any, channel: Any, lanes: int) -> Any:
+        """A pixel of neighboring channels."""
+        if not self.is_planar:
+            return self.data[image, pixel, ramp(channel, lanes)]
+        pixels = self.window.size[0] * self.window.size[1]
+        return self.data[image, ramp(channel * pixels + pixel, lanes, pixels)]
 
     def _block(self, region: Any, image: Any, start: Any, width: int) -> None:
         """All bins of neighboring channels, through a tile of channels that are contiguous."""
@@ -234,20 +272,25 @@ class _RoiLoops:
             low = tirx.min_value(self.dtype)
             total.fill(tirx.Select(empty, self._number(0.0), low))
         with T.grid(tirx.max(bottom - top, 0), tirx.max(right - left, 0)) as (row, column):
-            y, x = top + row, left + column
-
-            def load(shift: int, lanes: int) -> Any:
-                return self.data[image, y * window.size[1] + x, ramp(start + shift, lanes)]
-
             if window.is_max:
-                total.update(lambda old, shift, lanes: tirx.max(old, load(shift, lanes)))
-            else:
-                weight = (
-                    self.weights[0][place[0] * window.size[0] + y]
-                    * self.weights[1][place[1] * window.size[1] + x]
-                )
+                pixel = (top + row) * window.size[1] + left + column
                 total.update(
-                    lambda old, shift, lanes: old + load(shift, lanes) * spread(weight, lanes)
+                    lambda old, shift, lanes: tirx.max(
+                        old, self._load(image, pixel, start + shift, lanes)
+                    )
+                )
+            else:
+                places = [
+                    place[axis] * window.size[axis] + number
+                    for axis, number in enumerate((row, column))
+                ]
+                y, x = (self.pixels[axis][places[axis]] for axis in range(2))
+                weight = self.weights[0][places[0]] * self.weights[1][places[1]]
+                pixel = y * window.size[1] + x
+                total.update(
+                    lambda old, shift, lanes: (
+                        old + self._load(image, pixel, start + shift, lanes) * spread(weight, lanes)
+                    )
                 )
         total.store(self.tile, target)
 
@@ -277,7 +320,7 @@ class _RoiLoops:
 
             def larger(old: Any, shift: int, lanes: int) -> Any:
                 for pixel, weight in taps:
-                    value = self.data[image, pixel, ramp(start + shift, lanes)]
+                    value = self._load(image, pixel, start + shift, lanes)
                     old = tirx.max(old, value * spread(weight, lanes))
                 return old
 

@@ -101,11 +101,12 @@ def place_of(flat: Any, shape: Sequence[int]) -> list[Any]:
     return [flat, *reversed(indices)] if shape else []
 
 
-def ramp(start: Any, width: int) -> Any:
-    """Indices of ``width`` neighbors."""
+def ramp(start: Any, width: int, stride: int = 1) -> Any:
+    """Indices of ``width`` neighbors, or of elements that are ``stride`` apart."""
     if width == 1:
         return start
-    return tirx.Ramp(tirx.const(start, "int32") if isinstance(start, int) else start, 1, width)
+    first = tirx.const(start, "int32") if isinstance(start, int) else start
+    return tirx.Ramp(first, stride, width)
 
 
 def spread(value: Any, width: int) -> Any:

@@ -238,6 +238,9 @@ PIXELS_STORED = _pixel_conv(
 MISALIGNED = _pixel_conv(2.0, "ratio", "loads that begin inside a cache line over others")
 STRIDED_COPY = _pixel_conv(8.0, "vectors", "read for each vector of strided positions")
 INTERLEAVED = _pixel_conv(0.05, "cycles per output", "storing interleaved outputs")
+SCATTERED = _pixel_conv(
+    2.0, "cycles per output", "interleaving channels that are not whole blocks, in blocks"
+)
 PRODUCT_OF_PAIRS = _pixel_conv(
     0.6, "cycles per output", "writing a product, reading it, and writing it in pairs of columns"
 )

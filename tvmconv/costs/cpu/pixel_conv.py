@@ -124,6 +124,14 @@ def _image_bytes(w: Conv2dWorkload) -> int:
     return itemsize(w.types.data) * w.in_channels // w.groups * w.in_height * w.in_width
 
 
+def scattered_cycles(shape: tuple[int, ...], machine: Machine) -> float:
+    """Cycles of a depth-to-space of channel blocks that copies element by element.
+
+    ``shape`` is of the result.
+    """
+    return constants.SCATTERED * prod(shape) / machine.cores
+
+
 def interleaved_product_cycles(
     workload: Conv2dWorkload, machine: Machine, phases: tuple[int, int]
 ) -> float:

@@ -30,6 +30,7 @@ _FAMILIES = (
     "cache",
     "conv",
     "deformed",
+    "division",
     "elementwise",
     "fourier",
     "gather",

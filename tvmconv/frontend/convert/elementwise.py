@@ -52,7 +52,6 @@ _UNARY: dict[str, Callable[[RelaxExpr], RelaxExpr]] = {
     "Tan": op.tan,
     "Tanh": op.tanh,
 }
-_WIDER = {"int8": "int32", "int16": "int32", "int32": "int64"}
 _EQUAL = ("Equal", "GreaterOrEqual", "LessOrEqual")
 _VARIADIC: dict[str, Callable[[RelaxExpr, RelaxExpr], RelaxExpr]] = {
     "Max": op.maximum,
@@ -65,14 +64,14 @@ _VARIADIC: dict[str, Callable[[RelaxExpr, RelaxExpr], RelaxExpr]] = {
 @converts(*_BINARY, attrs="axis broadcast", inputs=2)
 def binary(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """An operator of two operands."""
-    a, b = _operands(e, node)
+    a, b = operands_of(e, node)
     if node.op == "Equal" and e.dtype(node.inputs[0]) == "bool":
         # TVM compares vectors of booleans as floating-point numbers
         return negated(e.emit(op.logical_xor(a, b), "differs"))
     if node.op in _EQUAL and a is b and e.dtype(node.inputs[0]).startswith("float"):
         # TVM takes a value for equal to itself, which a NaN is not
         return negated(e.emit(op.isnan(a), "nan"))
-    return _zero_rank(e, node, _BINARY[node.op](a, b))
+    return zero_rank(e, node, _BINARY[node.op](a, b))
 
 
 @converts("IsInf", attrs="detect_negative detect_positive", inputs=1)
@@ -88,7 +87,7 @@ def is_infinite(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     return found[0] if len(found) == 1 else op.logical_or(*found)
 
 
-def _operands(e: RelaxWriter, node: OnnxNode) -> tuple[RelaxExpr, RelaxExpr]:
+def operands_of(e: RelaxWriter, node: OnnxNode) -> tuple[RelaxExpr, RelaxExpr]:
     """Both operands; before opset 7 ``axis`` says where the second one's dimensions belong."""
     left, right = node.inputs
     a, b = e.value(left), e.value(right)
@@ -118,7 +117,7 @@ def _zero(e: RelaxWriter, name: str, value: RelaxExpr) -> RelaxExpr:
     return constant(e.graph.constants[name].reshape(1)) if _is_zero(e, name) else value
 
 
-def _zero_rank(e: RelaxWriter, node: OnnxNode, result: RelaxExpr) -> RelaxExpr:
+def zero_rank(e: RelaxWriter, node: OnnxNode, result: RelaxExpr) -> RelaxExpr:
     """The result without the axis that :func:`_zero` adds to numbers."""
     added = node.op in ("Div", "Mul") and any(_is_zero(e, name) for name in node.inputs)
     if e.shape(node.outputs[0]) or not added:
@@ -126,65 +125,10 @@ def _zero_rank(e: RelaxWriter, node: OnnxNode, result: RelaxExpr) -> RelaxExpr:
     return op.reshape(e.emit(result, "tensor"), ())
 
 
-@converts("Div", attrs="axis broadcast", inputs=2)
-def divide(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """Division; integers truncate towards zero, and by zero there comes zero."""
-    a, b = _operands(e, node)
-    dtype = e.dtype(node.inputs[0])
-    if dtype.startswith("float"):
-        return _zero_rank(e, node, op.divide(a, b))
-    divisor = _divisor(e, node, b, {0})
-    if dtype.startswith("uint"):
-        quotient = op.floor_divide(a, divisor)
-        # a product, as TVM would simplify the divisor within a selection by the same condition
-        defined = op.astype(op.not_equal(b, e.scalar(0, dtype)), dtype)
-        return quotient if divisor is b else op.multiply(quotient, defined)
-    # the smallest integer has no absolute value in its own type
-    wide = _WIDER.get(dtype, dtype)
-    magnitudes = [op.abs(op.astype(operand, wide)) for operand in (a, divisor)]
-    quotient = e.emit(op.astype(op.floor_divide(*magnitudes), dtype), "quotient")
-    return op.multiply(quotient, op.multiply(op.sign(a), op.sign(b)))
-
-
-def _divisor(e: RelaxWriter, node: OnnxNode, b: RelaxExpr, traps: set[int]) -> RelaxExpr:
-    """Integers with 1 in place of those at which the processor's division raises a signal.
-
-    0 has no quotient; by -1 the smallest integer has none, and every remainder is that by 1.
-    """
-    name = node.inputs[1]
-    known, dtype = e.array(name), e.dtype(name)
-    if known is not None and not np.isin(known, list(traps)).any():
-        return b
-    for trap in sorted(traps):
-        if trap == 0 or not dtype.startswith("uint"):
-            wrong = op.equal(b, e.scalar(trap, dtype))
-            b = e.emit(op.where(wrong, e.scalar(1, dtype), b), "divisor")
-    return b
-
-
-@converts("Mod", attrs="fmod", inputs=2)
-def modulo(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
-    """Remainder with the divisor's sign, or with the dividend's for ``fmod=1``."""
-    a, b = _operands(e, node)
-    truncated, dtype = bool(node.attrs.get("fmod", 0)), e.dtype(node.inputs[0])
-    if not dtype.startswith("float"):
-        b = _divisor(e, node, b, {0, -1})
-        return op.mod(a, b) if truncated else op.floor_mod(a, b)
-    rest = e.emit(op.mod(a, b), "rest")
-    if truncated:
-        return rest
-    zero = e.scalar(0, dtype)
-    below = e.emit(op.less(b, zero), "below")
-    differs = e.emit(op.logical_xor(op.less(rest, zero), below), "differs")
-    moved = e.emit(op.where(differs, op.add(rest, b), rest), "moved")
-    signed = e.emit(op.where(below, e.scalar(-0.0, dtype), zero), "zero")
-    return op.where(op.equal(rest, zero), signed, moved)
-
-
 @converts("Pow", attrs="axis broadcast", inputs=2)
 def power(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Base to the exponent, in the base's type; small constant exponents become products."""
-    a, b = _operands(e, node)
+    a, b = operands_of(e, node)
     dtype = e.dtype(node.inputs[0])
     exponent = e.array(node.inputs[1])
     if (

@@ -84,10 +84,14 @@ def _pool(e: RelaxWriter, node: OnnxNode, rois: Any, images: Any, window: RoiWin
     count, channels, height, width = e.shape(node.inputs[0])
     if min(height, width, channels, count, *window.bins) < 1:
         raise node.error(f"data of shape {e.shape(node.inputs[0])} or {window.bins} bins are empty")
-    x = e.emit(op.permute_dims(e.value(node.inputs[0]), [0, 2, 3, 1]), "pixels")
-    x = e.emit(op.reshape(x, (count, height * width, channels)), "pixels")
     existing = node.input(COUNT)
     regions = e.shape(node.outputs[0])[:1]
+    x = e.value(node.inputs[0])
+    shape: tuple[int, ...] = (count, channels * height * width)
+    if not window.reads_planes(regions[0], count):
+        x = e.emit(op.permute_dims(x, [0, 2, 3, 1]), "pixels")
+        shape = (count, height * width, channels)
+    x = e.emit(op.reshape(x, shape), "pixels")
     call = e.builder.call_te(
         lambda data, boxes, index, number: roi_pool(data, boxes, index, number, window),
         x,

@@ -47,7 +47,7 @@ def emit_pixel_conv(emitter: Emitter, node: Node, layer: PixelLayer) -> None:
     if interleaved_product_cycles(w, machine, phases) < pixel_cycles(w, machine, phases):
         columns = emitter.as_plain(data)
         made = _interleaved_product(emitter, node, w, (columns, kernel, bias), phases)
-        emitter.plain[result] = emitter.reshape(made, result.dims)
+        emitter.plain[result] = _image_of(emitter, made, w, phases, result)
         return
     tile = pixel_tile(w, machine, phases)
     assert tile is not None, f"{given} has no tile"
@@ -64,7 +64,21 @@ def emit_pixel_conv(emitter: Emitter, node: Node, layer: PixelLayer) -> None:
 
     record = CallRecord(node.layer, PIXEL_CONV, str(given), given.flops, layer.reason)
     made = emitter.call(expression, args, record, opaque=True)
-    emitter.plain[result] = emitter.reshape(made, result.dims)
+    emitter.plain[result] = _image_of(emitter, made, w, phases, result)
+
+
+def _image_of(
+    emitter: Emitter, made: RelaxExpr, w: Conv2dWorkload, phases: tuple[int, int], result: Value
+) -> RelaxExpr:
+    """The result of a layer in its shape, without the last rows and columns that it leaves out."""
+    sizes = (w.out_height * phases[0], w.out_width * phases[1])
+    if phases == (1, 1) or sizes == result.dims[2:]:
+        return emitter.reshape(made, result.dims)
+    image = emitter.reshape(made, (*result.dims[:2], *sizes))
+    record = CallRecord(result.name, "crop")
+    return emitter.call(
+        lambda x: te.compute(result.dims, lambda *index: x[index], name="crop"), [image], record
+    )
 
 
 def _interleaved_product(

@@ -8,7 +8,8 @@ from tvmconv.graph.emit.emitter import CallRecord, Emitter
 from tvmconv.graph.emit.operators import windows_of
 from tvmconv.graph.ir import Node
 from tvmconv.graph.rewrite.norm_pools import NORM_POOL
-from tvmconv.operators.plane_pool import TYPES, plane_pool
+from tvmconv.machines.record import processor
+from tvmconv.operators.plane_pool import MAX_TYPES, TYPES, plane_pool
 from tvmconv.operators.pool import PoolWindow
 from tvmconv.tvm_api.types import RelaxExpr
 
@@ -33,7 +34,9 @@ def is_plane_pool(emitter: Emitter, node: Node) -> bool:
         return False
     if node.op in _POOLS and node.attrs["layout"] not in _POOLS[node.op][1]:
         return False
-    return emitter.machine.runs_along_axes and node.args[0].dtype in TYPES
+    kind = node.attrs["kind"] if node.op == "depth_pool" else _POOLS[node.op][0]
+    types = MAX_TYPES if kind == "max" else TYPES
+    return emitter.machine.runs_along_axes and node.args[0].dtype in types
 
 
 def emit_plane_pool(emitter: Emitter, node: Node, record: CallRecord) -> None:
@@ -95,6 +98,9 @@ def _pool(
         # no window spans several rows: treat all rows as rows of one plane
         shape = (1, shape[0] * shape[1], shape[2])
     lanes = emitter.lanes
+    if node.args[0].dtype not in TYPES:
+        # rows of images are short for whole vectors of bytes
+        lanes = processor(emitter.machine).vector_bytes // 2
     counted = bool(node.attrs.get("count_include_pad", False))
     return emitter.call(
         lambda x: plane_pool(x, rows, columns, kind, lanes, counted, power, root),

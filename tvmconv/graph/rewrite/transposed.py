@@ -6,11 +6,15 @@ convolution of the input. All phases together are one convolution with s*s*K out
 is interleaved by ``depth_to_space``. This sub-pixel form is from section 2 of "Is the deconvolution
 layer the same as a convolutional layer?" (Shi et al. 2016). It does not multiply the zeros of the
 zero-insertion form, except for missing kernel elements of the last phase.
+
+Padding that is not a multiple of the stride is a crop of the interleaved result. Layers with few
+inputs of each output have more taps instead, which cost less than a copy of the result.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -25,24 +29,36 @@ from tvmconv.graph.rewrite.affine import channel_affine
 
 @dataclass(frozen=True)
 class _PhaseAxis:
-    """One spatial axis: the convolution's taps and padding, and the crop of its result."""
+    """One spatial axis: the convolution's taps and padding, and the crop of its result.
 
+    ``places`` has for each phase the (tap, kernel element) of its products.
+    """
+
+    places: tuple[tuple[tuple[int, int], ...], ...]
     taps: int
     pad_begin: int
     pad_end: int
     steps: int
     crop: int
 
-
-def _axis(size: int, out: int, kernel: int, stride: int, pad: int) -> _PhaseAxis:
-    taps = -(-kernel // stride)
-    first, last = pad // stride, (pad + out - 1) // stride
-    begin = max(taps - 1 - first, 0)
-    # padding that removes whole input rows becomes a crop
-    start = first if begin == taps - 1 - first else taps - 1
-    end = max(last - (size - 1), 0)
-    steps = size + begin + end - taps + 1
-    return _PhaseAxis(taps, begin, end, steps, pad - stride * start)
+    @classmethod
+    def of(cls, size: int, out: int, kernel: int, stride: int, pad: int, crop: int) -> _PhaseAxis:
+        """The axis whose result is cropped by so much, or by whole steps more."""
+        # input position of each kernel element, relative to the step
+        reads = [
+            [((phase + pad - crop - t) // stride, t) for t in range(kernel)
+             if (phase + pad - crop - t) % stride == 0]
+            for phase in range(stride)
+        ]  # fmt: skip
+        low, high = (end(place for phase in reads for place, _ in phase) for end in (min, max))
+        if low > 0:
+            # padding that removes whole input rows becomes a crop
+            return cls.of(size, out, kernel, stride, pad, crop + low * stride)
+        taps = high - low + 1
+        pad_end = max((out + crop - 1) // stride + high - (size - 1), 0)
+        steps = size - low + pad_end - taps + 1
+        places = tuple(tuple((place - low, t) for place, t in phase) for phase in reads)
+        return cls(places, taps, -low, pad_end, steps, crop)
 
 
 def lower_transposed(graph: Graph, lanes: int) -> None:
@@ -93,7 +109,8 @@ def _packed_bytes(node: Node, lanes: int) -> int:
     """Memory of all phases, with the channels that pad a block."""
     strides, groups = _strides(node), int(node.attrs["groups"])
     spans = _spans(node.args[1].dims[2:], node.attrs["dilation"])
-    taps = prod(-(-span // stride) for span, stride in zip(spans, strides, strict=True))
+    # there may be one tap more instead of a crop
+    taps = prod(-(-span // stride) + 1 for span, stride in zip(spans, strides, strict=True))
     inputs = -(-node.args[1].dims[0] // groups // lanes) * lanes
     outputs = -(-groups * prod(strides) * _phase_channels(node, lanes) // lanes) * lanes
     return 4 * int(taps * inputs * outputs)
@@ -121,9 +138,16 @@ def _rewrite(graph: Graph, node: Node, lanes: int) -> list[Node]:
     phases = strides[0] * strides[1]
     stride = _phase_channels(node, lanes)
     padding = node.attrs["padding"]
-    rows = _axis(data.dims[2], out_h, weight.shape[2], strides[0], padding[0])
-    columns = _axis(data.dims[3], out_w, weight.shape[3], strides[1], padding[1])
-    packed = _phase_weight(weight, groups, strides, stride, rows.taps, columns.taps)
+    axes = list(
+        zip(data.dims[2:], (out_h, out_w), weight.shape[2:], strides, padding, strict=False)
+    )
+    rows, columns = (_PhaseAxis.of(*axis, axis[-1] % axis[-2]) for axis in axes)
+    longer = tuple(_PhaseAxis.of(*axis, 0) for axis in axes)
+    more = prod(axis.taps for axis in longer) - rows.taps * columns.taps
+    # a copy that does not move whole blocks takes a cycle for each output, or two FMAs of vectors
+    if stride % lanes and weight.shape[0] // groups * more <= 2 * lanes:
+        rows, columns = longer
+    packed = _phase_weight(weight, groups, stride, rows, columns)
     before: list[Node] = []
     kernel = constant(packed, f"{node.layer}_weight")
     if (known := known_integers(node.args[1])) is not None:
@@ -176,23 +200,19 @@ def _spans(kernel: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[int, ...
 
 
 def _phase_weight(
-    weight: Array, groups: int, strides: tuple[int, ...], stride: int, rows: int, columns: int
+    weight: Array, groups: int, stride: int, rows: _PhaseAxis, columns: _PhaseAxis
 ) -> Array:
     """IOHW weight -> OIHW weight of the stride-1 convolution, output channels (g, phase, o)."""
     in_channels, inner, height, width = weight.shape
     per_group = in_channels // groups
-    grouped = weight.reshape(groups, per_group, inner, height, width)
-    result = np.zeros(
-        (groups, strides[0], strides[1], stride, per_group, rows, columns), weight.dtype
-    )
-    for a in range(min(strides[0], height)):
-        for b in range(min(strides[1], width)):
-            taps = grouped[..., a :: strides[0], b :: strides[1]].transpose(0, 2, 1, 3, 4)
-            # a convolution reads its kernel in the opposite order
-            flipped = taps[..., ::-1, ::-1]
-            r, s = flipped.shape[-2:]
-            result[:, a, b, :inner, :, rows - r :, columns - s :] = flipped
-    return result.reshape(-1, per_group, rows, columns)
+    grouped = weight.reshape(groups, per_group, inner, height, width).transpose(0, 2, 1, 3, 4)
+    phases = (len(rows.places), len(columns.places))
+    taps = (rows.taps, columns.taps)
+    result = np.zeros((groups, *phases, stride, per_group, *taps), weight.dtype)
+    for a, b in np.ndindex(*phases):
+        for (r, t), (s, u) in product(rows.places[a], columns.places[b]):
+            result[:, a, b, :inner, :, r, s] = grouped[..., t, u]
+    return result.reshape(-1, per_group, *taps)
 
 
 def _hoist(

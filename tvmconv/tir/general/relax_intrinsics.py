@@ -7,17 +7,17 @@ from typing import Any
 
 from tvm import ir, tirx
 
-from tvmconv.operators import arcs, math, sines
+from tvmconv.operators import arcs, inverse_hyperbolic, math, sines
 from tvmconv.tir.general.rewrite import function_pass, map_nodes
 
 
 def VectorizableMath() -> Any:
-    """A pass that replaces intrinsics by expressions of :mod:`tvmconv.operators.math`
-    and :mod:`tvmconv.operators.arcs`.
+    """A pass that replaces intrinsics by expressions of :mod:`tvmconv.operators.math`,
+    :mod:`tvmconv.operators.arcs` and :mod:`tvmconv.operators.inverse_hyperbolic`.
 
     Pattern: an FP32 call of ``exp``, ``log``, ``tanh``, ``sigmoid``, ``erf``, ``cosh``, ``sinh``,
-    ``asin``, ``acos`` or ``atan``, or a call of ``isnan``. TVM lowers stock Relax operators to
-    these calls.
+    ``asin``, ``acos``, ``atan``, ``asinh``, ``acosh`` or ``atanh``, or a call of ``isnan``. TVM
+    lowers stock Relax operators to these calls.
 
     Rewrite: the call becomes arithmetic on its argument, or a comparison with infinity.
 
@@ -55,6 +55,9 @@ def _vectorizable_math(func: Any) -> Any:
         "tirx.asin": arcs.asin,
         "tirx.acos": arcs.acos,
         "tirx.atan": arcs.atan,
+        "tirx.asinh": inverse_hyperbolic.asinh,
+        "tirx.acosh": inverse_hyperbolic.acosh,
+        "tirx.atanh": inverse_hyperbolic.atanh,
     }
     return _with_expressions(func, table)
 
