@@ -23,7 +23,7 @@ from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.arm import MACHINES as ARM
 from tvmconv.machines.record import CodeCosts, Machine, Rates
 from tvmconv.machines.targets import resolve_machine
-from tvmconv.selection.policy import DEFAULT_ERROR_BUDGET
+from tvmconv.selection.policy import DEFAULT_ERROR_BUDGET, make_policy
 from tvmconv.selection.select import make_candidate, select
 
 LARGE = "mb1ic256ih56oc256oh56kh3ph1"
@@ -265,3 +265,33 @@ def test_weights_far_beyond_l2_are_read_in_parts_that_fit() -> None:
     for knobs in ({"kc": 3}, {"kc": 2, "rows": 4}):
         with pytest.raises(ConfigError, match="kc="):
             make_candidate(workload, V4, "direct", whole.config.replace(**knobs))
+
+
+def test_a_memory_budget_leaves_the_whole_reduction() -> None:
+    workload = Conv2dWorkload.parse("mb1ic1024ih1iw128oc128kh1kw64pl31pr32")
+    assert select(workload, V4).chosen.config.int("kc")
+    chosen = select(workload, V4, policy=make_policy(memory_budget=0)).chosen
+    assert (chosen.algorithm, chosen.config.int("kc"), chosen.workspace_bytes) == ("direct", 0, 0)
+
+
+def test_parts_leave_threads_the_groups_of_output_blocks_alone() -> None:
+    workload = Conv2dWorkload.parse("mb1ic1024ih1iw128oc128kh1kw64pl31pr32")
+    # four groups of two blocks: the third thread would have none in the second pass
+    for cores, kc in ((2, 2), (3, 0), (4, 2)):
+        assert default_config(workload, V4.with_cores(cores)).int("kc") == kc
+    # the rows of one group, which two threads share only without parts
+    workload = Conv2dWorkload.parse("mb1ic1024ih14oc32kh3ph1")
+    config = Config.of(oc=2, oh=1, ow=7, rows=0)
+    alone, two = (TileModel(workload, V4.with_cores(cores)) for cores in (1, 2))
+    whole, parts = config.replace(kc=0), config.replace(kc=16)
+    assert two.parts(whole)["arithmetic"] == 0.5 * alone.parts(whole)["arithmetic"]
+    assert two.parts(parts)["arithmetic"] > 0.9 * alone.parts(parts)["arithmetic"]
+
+
+def test_images_and_large_parts_read_weights_again() -> None:
+    config = Config.of(oc=2, oh=1, ow=13, rows=0)
+    long = "ic1024ih1iw128oc128kh1kw64pl31pr32"
+    one, two = (TileModel(Conv2dWorkload.parse(f"mb{n}{long}"), V4) for n in (1, 2))
+    small, large = config.replace(kc=2), config.replace(kc=32)
+    assert one.parts(small)["weights"] < one.parts(large)["weights"]
+    assert one.parts(small)["weights"] < two.parts(small)["weights"]

@@ -16,24 +16,37 @@ from tvmconv.machines.record import Machine
 _FEWEST_PIXELS = 6
 
 
-def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
+def default_config(workload: Conv2dWorkload, machine: Machine, *, parts: bool = True) -> Config:
     """The cheapest tile, its cache block or parts of the reduction, and its prefetches.
 
-    INT8 weights are widened before or in the first tile if that pays.
+    INT8 weights are widened before or in the first tile if that pays. Without ``parts``, the
+    reduction is whole and needs no workspace.
     """
     if widens_weights(workload, machine):
         for wide in (2, 1):
             model = WideTileModel(workload, machine, wide)
             if model.tiles():
-                config = _of_model(model).replace(wide=wide)
+                config = _of_model(model, parts=False).replace(wide=wide)
                 if model.pays(config):
                     return config
-    return _of_model(TileModel(workload, machine))
+    return _of_model(TileModel(workload, machine), parts=parts)
 
 
-def _of_model(model: TileModel) -> Config:
+def with_whole_reduction(
+    config: Config, workload: Conv2dWorkload, machine: Machine
+) -> tuple[Config, ...]:
+    """A config and, if it has parts of the reduction, the default without parts.
+
+    Sums of parts are workspace, which a memory budget may exclude.
+    """
+    if not config.get("kc", 0):
+        return (config,)
+    return config, default_config(workload, machine, parts=False)
+
+
+def _of_model(model: TileModel, *, parts: bool) -> Config:
     oc, oh, ow = model.best_tile()
-    kc = default_part(model, oc, oh, ow)
+    kc = default_part(model, oc, oh, ow) if parts else 0
     rows = 0 if kc else model.block(oc, oh, ow)
     fetch_input = int(fetches_input(model))
     config = Config.of(oc=oc, oh=oh, ow=ow, rows=rows, kc=kc, wide=0, fetch_input=fetch_input)

@@ -97,10 +97,8 @@ class Microkernel:
         ``folded`` is as in :meth:`step_cycles`. ``stored`` is the share of the stores that shows.
         If half of L1 does not hold the loaded vectors of all steps, every tile reads them from L2.
         """
-        step, loaded = (
-            self.step_cycles(folded),
-            self.dwords * self.machine.vector_bytes * self.vectors,
-        )
+        step = self.step_cycles(folded)
+        loaded = self.dwords * self.machine.vector_bytes * self.vectors
         unrolled = self.machine.channel_block if self.machine.code.by_lane else 1
         if loaded * steps > self.machine.l1d_bytes // 2:
             step += constants.L2_SHOWN * loaded / self.machine.rates.l2
