@@ -219,6 +219,11 @@ def test_inputs_in_l1_and_long_rows_of_taps_are_not_prefetched() -> None:
         ("mb1ic128ih1iw128oc128kh1kw64pl31pr32", False),
     ):
         assert fetches_input(TileModel(Conv2dWorkload.parse(problem), V4)) == fetched, problem
+    # lanes that select their groups read two streams
+    grouped = Conv2dWorkload.parse("g3mb1ic480ih56oc120kh1")
+    selecting = replace(V4, code=replace(V4.code, selects_lanes=True))
+    assert fetches_input(TileModel(grouped, V4))
+    assert not fetches_input(TileModel(grouped, selecting))
 
 
 def test_tiles_of_two_rows_read_weights_less_often_where_border_rows_are_cheap() -> None:

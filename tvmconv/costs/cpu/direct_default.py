@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tvmconv.algorithms.direct.group_lanes import selects_groups
 from tvmconv.algorithms.integer.dwords import widened_shape
 from tvmconv.algorithms.integer.wide_weights import widens_weights
 from tvmconv.algorithms.padding import LONG_ROW
@@ -59,10 +60,11 @@ def fetches_input(model: TileModel) -> bool:
     A small image is in L1, where each prefetch only takes a load's place. Pixels of a long kernel
     are one stream, which the CPU's own prefetchers follow. With prefetches, layers of a few columns
     took 1.02 to 1.13 times as long, and kernels of 64 columns 1.03 times. The copy of widened
-    integers is in cache; with prefetches LLVM spilled accumulators (14 % of 3x3).
+    integers is in cache; with prefetches LLVM spilled accumulators (14 % of 3x3). Lanes that select
+    their groups read two streams, for which no prefetch is made.
     """
     w, machine = model.workload, model.machine
-    if machine.code.by_lane or widened_shape(w, machine):
+    if machine.code.by_lane or widened_shape(w, machine) or selects_groups(w, machine):
         return False
     return model.input_bytes > machine.l1d_bytes // 2 and w.kernel_w < LONG_ROW
 

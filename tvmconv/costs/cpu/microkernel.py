@@ -79,7 +79,7 @@ class Microkernel:
         # each further value of a row is selected for every vector, by other units
         selected = self.rows * self.vectors * (self.groups - 1) / machine.rates.multiply_adds
         waiting = 0.0
-        if not (self.rate or machine.code.by_lane):
+        if machine.fma_units > 1 and not (self.rate or machine.code.by_lane):
             # with as many sums as hide the latency, FMAs wait for a unit while another one is idle
             apart = abs(multiplied / machine.fma_latency - 1)
             waiting = constants.WAITING * machine.fma_latency * max(0.0, 1 - 2 * apart)
