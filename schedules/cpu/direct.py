@@ -23,7 +23,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
-from tvmconv.costs.cpu.direct_default import default_config
+from tvmconv.costs.cpu.direct_default import default_config, with_whole_reduction
 from tvmconv.costs.cpu.direct_parts import CHANNEL_PARTS, check_parts
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.cpu.tile_knobs import OUT_BLOCKS, prefetch_flag, row_blocks
@@ -41,7 +41,7 @@ from tvmconv.tir.annotations import (
     mark_range,
     mark_taps,
 )
-from tvmconv.tvm_api.types import LoopRV, Schedule
+from tvmconv.tvm_api.types import Schedule
 
 
 class DirectSchedule(ConvSchedule[Machine]):
@@ -87,6 +87,10 @@ class DirectSchedule(ConvSchedule[Machine]):
         """The cheapest tile and cache block of :class:`TileModel`; wide weights if they pay."""
         return default_config(workload, machine)
 
+    def offers(self, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+        """The default and, if its reduction has parts, a whole one, which needs no workspace."""
+        return with_whole_reduction(self.default_config(workload, machine), workload, machine)
+
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """Sizes are positive, and the tile fits the register file."""
         model = TileModel(workload, machine)
@@ -120,14 +124,10 @@ class DirectSchedule(ConvSchedule[Machine]):
             # LLVM unrolls the few dwords of a block: across taps it would keep the pixels
             cb, words = dword_steps(schedule, cb, machine, multiply_of(workload, machine))
             reduction, tile = (*depth, r, s, cb), (*words, *tile)
-        parallel: tuple[LoopRV, ...]
         if w.out_height == 1:
             cache, x_outer = cache_block(schedule, x_outer, config)
-            parallel = (n, cache, kb_outer)
         else:
             cache, h_outer = cache_block(schedule, h_outer, config)
-            shared = config.int("wide") or kc
-            parallel = (n, cache, kb_outer) if shared else (n, cache, kb_outer, h_outer)
         outer = (n, cache, kb_outer, *parts, h_outer, x_outer)
         schedule.reorder(*outer, *reduction, *steps, *tile, lane)
         if config.int("wide"):
@@ -140,7 +140,8 @@ class DirectSchedule(ConvSchedule[Machine]):
         bounded = machine.code.by_lane
         for taps in depth:
             mark_taps(schedule, taps, bounded=bounded)
-        mark_parallel(schedule, *parallel)
+        whole = w.out_height == 1 or config.int("wide") or kc
+        mark_parallel(schedule, n, cache, kb_outer, *(() if whole else (h_outer,)))
         mark_cases(schedule, cache, kb_outer, *parts, x_outer)
         if config.int("oh") > 1 or workload.types.quantisation.data_zero_point:
             mark_cases(schedule, h_outer)

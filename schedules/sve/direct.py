@@ -18,6 +18,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu.direct_parts import check_parts
 from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.padding import rows_inside
 from tvmconv.costs.scalable.direct import SegmentModel
@@ -63,7 +64,8 @@ class SveDirectSchedule(ScalableSchedule):
         return self.KNOBS.complete(scalable), fixed
 
     def check_scalable(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-        """The tile fits the register file, and bands divide the image."""
+        """The tile fits the register file, bands divide the image, and the reduction is whole."""
+        check_parts(workload, machine, config)
         if workload.types.is_integer:
             padded_rows.check(workload, machine, config)
             return

@@ -23,7 +23,7 @@ from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.arm import MACHINES as ARM
 from tvmconv.machines.record import CodeCosts, Machine, Rates
 from tvmconv.machines.targets import resolve_machine
-from tvmconv.selection.policy import DEFAULT_ERROR_BUDGET
+from tvmconv.selection.policy import DEFAULT_ERROR_BUDGET, make_policy
 from tvmconv.selection.select import make_candidate, select
 
 LARGE = "mb1ic256ih56oc256oh56kh3ph1"
@@ -219,6 +219,11 @@ def test_inputs_in_l1_and_long_rows_of_taps_are_not_prefetched() -> None:
         ("mb1ic128ih1iw128oc128kh1kw64pl31pr32", False),
     ):
         assert fetches_input(TileModel(Conv2dWorkload.parse(problem), V4)) == fetched, problem
+    # lanes that select their groups read two streams
+    grouped = Conv2dWorkload.parse("g3mb1ic480ih56oc120kh1")
+    selecting = replace(V4, code=replace(V4.code, selects_lanes=True))
+    assert fetches_input(TileModel(grouped, V4))
+    assert not fetches_input(TileModel(grouped, selecting))
 
 
 def test_tiles_of_two_rows_read_weights_less_often_where_border_rows_are_cheap() -> None:
@@ -265,3 +270,33 @@ def test_weights_far_beyond_l2_are_read_in_parts_that_fit() -> None:
     for knobs in ({"kc": 3}, {"kc": 2, "rows": 4}):
         with pytest.raises(ConfigError, match="kc="):
             make_candidate(workload, V4, "direct", whole.config.replace(**knobs))
+
+
+def test_a_memory_budget_leaves_the_whole_reduction() -> None:
+    workload = Conv2dWorkload.parse("mb1ic1024ih1iw128oc128kh1kw64pl31pr32")
+    assert select(workload, V4).chosen.config.int("kc")
+    chosen = select(workload, V4, policy=make_policy(memory_budget=0)).chosen
+    assert (chosen.algorithm, chosen.config.int("kc"), chosen.workspace_bytes) == ("direct", 0, 0)
+
+
+def test_parts_leave_threads_the_groups_of_output_blocks_alone() -> None:
+    workload = Conv2dWorkload.parse("mb1ic1024ih1iw128oc128kh1kw64pl31pr32")
+    # four groups of two blocks: the third thread would have none in the second pass
+    for cores, kc in ((2, 2), (3, 0), (4, 2)):
+        assert default_config(workload, V4.with_cores(cores)).int("kc") == kc
+    # the rows of one group, which two threads share only without parts
+    workload = Conv2dWorkload.parse("mb1ic1024ih14oc32kh3ph1")
+    config = Config.of(oc=2, oh=1, ow=7, rows=0, kc=0)
+    alone, two = (TileModel(workload, V4.with_cores(cores)) for cores in (1, 2))
+    whole, parts = config, config.replace(kc=16)
+    assert two.parts(whole)["arithmetic"] == 0.5 * alone.parts(whole)["arithmetic"]
+    assert two.parts(parts)["arithmetic"] > 0.9 * alone.parts(parts)["arithmetic"]
+
+
+def test_images_and_large_parts_read_weights_again() -> None:
+    config = Config.of(oc=2, oh=1, ow=13, rows=0, kc=0)
+    long = "ic1024ih1iw128oc128kh1kw64pl31pr32"
+    one, two = (TileModel(Conv2dWorkload.parse(f"mb{n}{long}"), V4) for n in (1, 2))
+    small, large = config.replace(kc=2), config.replace(kc=32)
+    assert one.parts(small)["weights"] < one.parts(large)["weights"]
+    assert one.parts(small)["weights"] < two.parts(small)["weights"]

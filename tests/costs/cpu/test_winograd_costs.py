@@ -10,7 +10,7 @@ from tvmconv.algorithms.winograd.tiles import Tiling
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.microkernel import Microkernel
 from tvmconv.costs.cpu.winograd_traffic import AHEAD, busiest, gap_cycles
-from tvmconv.machines.x86 import MACHINES
+from tvmconv.machines.x86 import MACHINES, as_processor
 from tvmconv.measuring.suites import parse_layer
 
 AVX2 = MACHINES["x86-64-v3"]
@@ -24,6 +24,12 @@ def _workload(name: str) -> Conv2dWorkload:
 def test_fmas_wait_near_their_latency(rows: int, cycles: float) -> None:
     """Measured on Zen 5: 4.0, 4.3, 4.55, 5.2 and 6.0."""
     assert Microkernel(AVX2, rows, 2).step_cycles() == pytest.approx(cycles, abs=0.02)
+
+
+def test_fmas_of_a_single_unit_wait_for_their_latency_alone() -> None:
+    zen4 = as_processor(MACHINES["x86-64-v4"], "znver4")
+    assert Microkernel(zen4, 2, 2).step_cycles() == 4
+    assert Microkernel(replace(zen4, fma_units=2), 2, 2).step_cycles() > 4
 
 
 @pytest.mark.parametrize(("mh", "mw", "share"), [(2, 2, 32 / 25), (2, 3, 40 / 35), (3, 2, 44 / 35)])

@@ -1,4 +1,4 @@
-"""Direct convolution on channel-blocked layouts, without workspace.
+"""Direct convolution on channel-blocked layouts; FP32 needs workspace only for parts (``kc``).
 
 Zhang, Franchetti, Low, "High Performance Zero-Memory Overhead Direct Convolutions" (ICML 2018).
 Activations are ``(N, C/c, H, W, c)``. Weights are re-ordered once to the order in which the kernel

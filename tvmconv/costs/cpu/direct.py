@@ -318,7 +318,8 @@ class TileModel:
         """Cycles of arithmetic, of waiting for weights and for other cores, and for activations."""
         tile = tuple(config.int(name) for name in ("oc", "oh", "ow"))
         cores = self.machine.cores
-        partition = partition_of(self, tile[0], tile[1], tile[2], config.int("rows"))
+        rows, in_parts = config.int("rows"), bool(config.get("kc", 0))
+        partition = partition_of(self, tile[0], tile[1], tile[2], rows, parts=in_parts)
         arithmetic = self.cycles(*tile) * partition.share
         late = self.runs(*tile) * self.machine.code.late_run / cores
         begun, again = (cycles / cores for cycles in repeated_cycles(self, config))

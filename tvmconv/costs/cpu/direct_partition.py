@@ -61,13 +61,18 @@ class TileModel(Protocol):
 _FEWEST_TILES = 4
 
 
-def partition_of(model: TileModel, oc: int, oh: int, ow: int, rows: int) -> Partition:
-    """How threads share the tiles with cache blocks of ``rows``; 0: one block."""
+def partition_of(
+    model: TileModel, oc: int, oh: int, ow: int, rows: int, *, parts: bool = False
+) -> Partition:
+    """How threads share the tiles with cache blocks of ``rows``; 0: one block.
+
+    With ``parts`` of the reduction, a thread computes whole cache blocks.
+    """
     w = model.shape
     one_row = w.out_height == 1
     tiles = ceil(w.out_width / ow) if one_row else ceil(w.out_height / oh)
     groups = -(-model.out_blocks // oc)
-    whole = one_row or model.whole_blocks
+    whole = one_row or model.whole_blocks or parts
     missing = groups - model.out_blocks / oc
     span = min(rows, tiles) or tiles
     return Partition(model.machine, w.out_planes, tiles, groups, span, whole, missing)

@@ -51,7 +51,7 @@ def check_parts(workload: Conv2dWorkload, machine: Machine, config: Config) -> N
     kc, known = int(config.get("kc", 0)), parts_of_channels(workload, machine)
     if kc not in known:
         raise ConfigError(
-            f"kc={kc} of {workload} is not possible. Expected one of "
+            f"kc={kc} of {workload} is not possible on {machine.name}. Expected one of "
             f"{', '.join(map(str, known))}. Change kc."
         )
     if kc and config.int("rows"):
@@ -64,14 +64,15 @@ def check_parts(workload: Conv2dWorkload, machine: Machine, config: Config) -> N
 def default_part(model: TileModel, oc: int, oh: int, ow: int) -> int:
     """Channel blocks of a part: as many as L2 holds, if several tiles use weights beyond L2.
 
-    0 for one part. Threads share groups of output blocks, of which each needs one.
+    0 for one part. Threads share groups of output blocks, of which each needs as many.
     """
     w, machine = model.workload, model.machine
     groups = -(-model.out_blocks // oc)
     far = model.weight_bytes // groups > machine.l2_bytes
     if not far or model.places(oh, ow) < _FEWEST_TILES:
         return 0
-    if w.out_planes * groups < machine.cores:
+    tasks, cores = w.out_planes * groups, machine.cores
+    if -(-tasks // cores) * cores / tasks > constants.UNEVEN_TASKS:
         return 0
     block = model.weight_bytes // groups // machine.blocks(w.in_channels)
     most = constants.PART_PANEL * machine.l2_bytes
@@ -89,4 +90,9 @@ def repeated_cycles(model: TileModel, config: Config) -> tuple[float, float]:
         return 0.0, weights_again(machine, model.weight_bytes, groups, tiles)
     begun = constants.TILE_CYCLES + constants.PART_SUM * oc * oh * ow
     parts = machine.blocks(w.in_channels) // kc
-    return (parts - 1) * groups * tiles * begun, 0.0
+    # images read all weights again, and tiles read parts again that L2 does not hold
+    again = max(
+        weights_again(machine, model.weight_bytes, groups, w.out_planes),
+        weights_again(machine, model.weight_bytes, groups * parts, tiles),
+    )
+    return (parts - 1) * groups * tiles * begun, again

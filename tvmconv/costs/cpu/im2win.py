@@ -18,10 +18,8 @@ def call_parts(workload: Conv2dWorkload, machine: Machine, config: Config) -> di
     vectors = w.batch * w.out_height * columns(w) * w.kernel_h * machine.blocks(w.in_channels)
     regions = w.batch * -(-w.out_height // region_rows(w, config))
     idle = -(-regions // machine.cores) * machine.cores / regions
-    model, tile = (
-        TileModel(w, machine, skips=False),
-        (config.int(name) for name in ("oc", "oh", "ow")),
-    )
+    model = TileModel(w, machine, skips=False)
+    tile = (config.int(name) for name in ("oc", "oh", "ow"))
     # regions are bands of rows: no activations cross cores, and each thread reads all weights
     threads = Partition(machine, 1, regions, 1, 1)
     parts = model.parts(config.replace(rows=0))

@@ -79,7 +79,7 @@ class Microkernel:
         # each further value of a row is selected for every vector, by other units
         selected = self.rows * self.vectors * (self.groups - 1) / machine.rates.multiply_adds
         waiting = 0.0
-        if not (self.rate or machine.code.by_lane):
+        if machine.fma_units > 1 and not (self.rate or machine.code.by_lane):
             # with as many sums as hide the latency, FMAs wait for a unit while another one is idle
             apart = abs(multiplied / machine.fma_latency - 1)
             waiting = constants.WAITING * machine.fma_latency * max(0.0, 1 - 2 * apart)
@@ -97,10 +97,8 @@ class Microkernel:
         ``folded`` is as in :meth:`step_cycles`. ``stored`` is the share of the stores that shows.
         If half of L1 does not hold the loaded vectors of all steps, every tile reads them from L2.
         """
-        step, loaded = (
-            self.step_cycles(folded),
-            self.dwords * self.machine.vector_bytes * self.vectors,
-        )
+        step = self.step_cycles(folded)
+        loaded = self.dwords * self.machine.vector_bytes * self.vectors
         unrolled = self.machine.channel_block if self.machine.code.by_lane else 1
         if loaded * steps > self.machine.l1d_bytes // 2:
             step += constants.L2_SHOWN * loaded / self.machine.rates.l2

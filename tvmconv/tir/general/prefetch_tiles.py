@@ -45,14 +45,18 @@ def prefetches(loop: Any, scope: Scope, *, inputs: bool, weights: bool) -> list[
             tvm_ffi.structural_walk(node.value.b, (ir.expr.TensorLoad, loads.append))
 
     tvm_ffi.structural_walk(loop.body, ((tirx.For, tirx.BufferStore), look))
-    if len(loads) != 2:
+    if len(loads) < 2:
         return []
     lanes = next(nest.loop_var for nest in tile if not is_unrolled(nest))
-    loads.sort(key=lambda load: _uses(load, lanes))
+    *values, weight = sorted(loads, key=lambda load: _uses(load, lanes))
+    value, *others = values
+    # lanes may select between values of several groups, which are not one stream
+    if any(_uses(load, lanes) or not load.source.same_as(value.source) for load in others):
+        return []
     # in a tap that is entirely padding, the multiplied value is the zero point
-    inputs = inputs and len(loads[0].indices) > 1
-    found = _input_line(loads[0], loads[1], loop, tile, scope) if inputs else []
-    return found + (_weight_line(loads[1], lanes, scope) if weights else [])
+    inputs = inputs and not others and len(value.indices) > 1
+    found = _input_line(value, weight, loop, tile, scope) if inputs else []
+    return found + (_weight_line(weight, lanes, scope) if weights else [])
 
 
 def _input_line(load: Any, weight: Any, loop: Any, tile: list[Any], scope: Scope) -> list[Any]:
