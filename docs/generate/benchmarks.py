@@ -77,6 +77,7 @@ _SECTIONS = (
         (
             ("networks-zen5-1-thread", "AMD EPYC (Zen 5), AVX-512, one thread"),
             ("networks-zen5-2-threads", "AMD EPYC (Zen 5), AVX-512, two threads"),
+            ("networks-zen5-avx2", "AMD EPYC (Zen 5), limited to AVX2, one thread"),
             ("networks-1-thread", "AMD EPYC (Zen 4), AVX-512, one thread"),
             ("networks-2-threads", "AMD EPYC (Zen 4), AVX-512, two threads"),
             ("networks-avx2", "AMD EPYC (Zen 4), limited to AVX2, one thread"),
@@ -96,9 +97,9 @@ _SECTIONS = (
         ),
     ),
     Section(
-        "80 architectures",
-        "Architectures of torchvision and timm in FP32, exported with operator set 17. The other "
-        "libraries are onnxruntime and OpenVINO.",
+        "89 architectures",
+        "Architectures of torchvision, timm, pytorchcv and transformers in FP32, exported with "
+        "operator set 17. The other libraries are onnxruntime and OpenVINO.",
         (("architectures-zen5", "AMD EPYC (Zen 5), AVX-512, one thread"),),
     ),
     Section(

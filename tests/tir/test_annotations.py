@@ -26,7 +26,8 @@ from tvmconv.tir.pipeline import loop_passes, pipeline, statement_passes
 
 ROOT = Path(__file__).parents[2]
 LAYERS = {
-    "direct": "ic24ih9oc40kh3ph1+bias+relu",
+    # larger than half of L1, so that it is prefetched
+    "direct": "ic24ih33oc40kh3ph1+bias+relu",
     "depthwise": "g16ic16ih9oc16kh3ph1+bias",
     "direct_bytes": "ic16ih9oc16kh3ph1:u8s8s32u8+bias",
     "direct_tiles": "ic256ih9oc40kh3ph1:u8s8s32u8+bias",

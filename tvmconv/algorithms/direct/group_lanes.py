@@ -1,7 +1,7 @@
 """Vectors of output channels of several groups: each lane reads the channels of its own group.
 
-A block of outputs that belong to two groups would multiply the input channels of both groups, and
-each lane would multiply half of them by zeros. Here a vector gets its pixel values from two
+If a block of outputs belongs to two groups, it would multiply the input channels of both groups.
+Each lane would multiply half of them by zeros. Here a vector gets its pixel values from two
 broadcasts, one for each group, and a mask selects between them. Every multiplication counts.
 """
 

@@ -62,10 +62,10 @@ def fetches_weights(model: TileModel, config: Config) -> bool:
     channels on 7x7 were then 1.1 to 1.25 times as fast. With AVX2 prefetches cost 2 % on
     ResNet-50, and up to a half if a tile fills the registers, so that the machine disables them.
 
-    The weights of a single tile are one stream, but the CPU's own prefetchers follow it too late:
-    with prefetches, layers of 8 to 10 columns took 0.68 to 0.76 of the time, their weights in
-    memory. A tile of one pixel took 1.5 times as long with its weights in L3. The next part of a
-    reduction arrives while the tiles use a part, in 0.91 of the time of a layer.
+    The weights of a single tile are one stream, but the CPU's own prefetchers follow it too late.
+    With prefetches from memory, layers of 8 to 10 columns took 0.68 to 0.76 of the time. A tile of
+    one pixel took 1.5 times as long with its weights in L3. The next part of a reduction arrives
+    while the tiles use a part, in 0.91 of the time of a layer.
     """
     machine = model.machine
     if machine.code.by_lane or not machine.code.prefetches_weights:

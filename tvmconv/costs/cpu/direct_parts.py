@@ -7,6 +7,8 @@ sums are in memory between the parts. The error also grows with a part, not with
 
 from __future__ import annotations
 
+from math import prod
+
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.errors import ConfigError
@@ -24,16 +26,22 @@ _FEWEST_TILES = 4
 
 
 def parts_of_channels(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
-    """Values of ``kc``: channel blocks of a part; 0 for one part, the only one of most layers."""
+    """Possible values of ``kc``: channel blocks of a part, and 0 for one part."""
     w = workload
     whole = w.types != FLOAT32 or w.groups > 1 or machine.code.by_lane or machine.vector.scalable
     return (0,) if whole else (0, *divisors(machine.blocks(w.in_channels))[:-1])
 
 
+def _worth_trying(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
+    """Parts only where the weights exceed L2, so that tiles may read them again from L3."""
+    far = 4 * prod(workload.weight_shape) > machine.l2_bytes
+    return parts_of_channels(workload, machine) if far else (0,)
+
+
 CHANNEL_PARTS: Knob[Conv2dWorkload] = Knob(
     "kc",
     "blocks of input channels of a part of the reduction, a divisor of their number; 0: all",
-    parts_of_channels,
+    _worth_trying,
     neutral=0,
 )
 
