@@ -112,7 +112,8 @@ def _mark_whole(
     schedule: Schedule, outer: tuple[LoopRV, LoopRV], workload: Conv2dWorkload, machine: Machine
 ) -> None:
     """Share the first loop over tiles; smaller last tiles become separate code."""
-    if machine.cores > 1 and workload.macs >= PARALLEL_ELEMENTS:
+    several = machine.cores > 1 and int(schedule.get(outer[0]).extent) > 1
+    if several and workload.macs >= PARALLEL_ELEMENTS:
         mark_parallel(schedule, outer[0])
     mark_cases(schedule, *outer)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -70,6 +72,29 @@ def test_rows_of_a_tile_fit_the_sets_of_l1(machine):
     for inputs in (1024, 3072):
         rows = make_kernel(layer(197, inputs, 64), machine, "dense").config.int("rows")
         assert rows < machine.l1d_ways
+
+
+@pytest.mark.parametrize(
+    ("shape", "share", "splits"),
+    [
+        # two vectors of 16 outputs make three tiles, and 14 rows 224
+        ((3136, 96, 96), "rows", 1),
+        ((3136, 64, 32), "rows", 1),
+        # weights beyond L2, more weights than data, and too few tiles of either
+        ((3136, 2048, 480), "outputs", 1),
+        ((16, 512, 128), "outputs", 1),
+        ((8, 2048, 64), "outputs", 2),
+        # too small for threads
+        ((40, 32, 32), "outputs", 1),
+    ],
+)
+def test_threads_have_equal_parts(shape, share, splits):
+    machine = replace(V4, cores=4)
+    config = make_kernel(layer(*shape), machine, "dense").config
+    assert (config["share"], config["splits"]) == (share, splits)
+    tiles = (-(-shape[0] // config.int("rows")), -(-shape[2] // (16 * config.int("width"))))
+    shared = splits * (tiles[0] if share == "rows" else tiles[1])
+    assert np.prod(shape) < 2**16 or shared % 4 == 0
 
 
 def test_flattened_image_needs_no_reorder():

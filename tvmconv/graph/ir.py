@@ -232,6 +232,16 @@ def make_conv(
     return make_node("nn.conv2d", [data, weight], shape, dtype=dtype, layer=layer, attrs=attrs)
 
 
+def is_plain_conv(node: Node) -> bool:
+    """Whether a node is an ``nn.conv2d`` with the layouts of :func:`make_conv`."""
+    return (
+        node.op == "nn.conv2d"
+        and node.attrs["data_layout"] == "NCHW"
+        and node.attrs["kernel_layout"] == "OIHW"
+        and node.attrs.get("out_layout") in (None, "", "NCHW")
+    )
+
+
 def pixelwise(node: Node, data: Value, weight: Value, dtype: str = "float32") -> Node:
     """A fully connected layer as a convolution, with a kernel of one pixel or of a whole image."""
     rows, columns = (data.dims[axis] - weight.dims[axis] + 1 for axis in (2, 3))

@@ -10,7 +10,7 @@ from tvmconv.core.datatypes import FLOAT32, DataTypes
 from tvmconv.core.decision import Unscheduled
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.graph.ir import Graph, Node, Value, fused_node
+from tvmconv.graph.ir import Graph, Node, Value, fused_node, is_plain_conv
 from tvmconv.graph.rewrite.activations import next_step
 
 CONV, DENSE = "tvmconv.conv2d", "tvmconv.dense"
@@ -104,14 +104,11 @@ def _obstacle(node: Node) -> str:
 
 def _is_conv(node: Node) -> bool:
     return (
-        node.op == "nn.conv2d"
+        is_plain_conv(node)
         and node.args[0].is_float_map
         and not node.args[0].is_const
         and node.output.is_float_map
         and node.const(1) is not None
-        and node.attrs["data_layout"] == "NCHW"
-        and node.attrs["kernel_layout"] == "OIHW"
-        and node.attrs.get("out_layout") in (None, "", "NCHW")
     )
 
 

@@ -15,6 +15,10 @@ def _resized(net: Net, x: str, scale: float, **attrs: Any) -> str:
     return net.op("Resize", x, "", scales, **attrs)
 
 
+def _layers(net: Net, *results: str) -> list[str]:
+    return sorted(node.layer for node in convs(prepared(net.model(*results))))
+
+
 def _pixels(net: Net, *results: str) -> list[tuple[int, int]]:
     graph = prepared(net.model(*results))
     works = [node.attrs["workload"] for node in convs(graph)]
@@ -47,10 +51,14 @@ def test_resized_parts_of_joined_channels():
     y = net.op("BatchNormalization", net.conv(joined, 176, 40, k=1, bias=False), *numbers)
     y = net.op("Relu", y)
     assert sorted(_pixels(net, y)) == [(40, 256), (64, 16), (72, 64)]
+    layer = net.nodes[3].name
+    assert _layers(net, y) == [layer, f"{layer}.0", f"{layer}.1"]
     check(net.model(y))
     # two convolutions read the joined channels, as in detectors
     z = net.op("Sigmoid", net.conv(joined, 176, 16, k=1))
     assert sorted(_pixels(net, y, z)) == sorted([(40, 256), (64, 16), (72, 64)] * 2)
+    # both join the skipped channels, once
+    assert other_ops(prepared(net.model(y, z))).count("concat") == 1
     check(net.model(y, z))
 
 
@@ -58,7 +66,9 @@ def test_all_parts_are_resized():
     net = Net(1, 64, 4, 4)
     net.input("other", 1, 64, 8, 8)
     parts = [_resized(net, "x", 4.0, mode="linear"), _resized(net, "other", 2.0, mode="linear")]
-    y = net.op("Relu", net.conv(net.op("Concat", *parts, axis=1), 128, 16, k=1))
+    conv = net.conv(net.op("Concat", *parts, axis=1), 128, 16, k=1)
+    y = net.op("Relu", conv)
+    assert _layers(net, y) == [conv, f"{conv}.1"]
     assert sorted(_pixels(net, y)) == [(64, 16), (64, 64)]
     check(net.model(y))
 

@@ -69,6 +69,15 @@ def test_a_kernel_that_reads_only_padding_gives_its_bias():
     check(net.model(net.op("Conv", "x", weight, bias, pads=[3, 0, 3, 0], dilations=[6, 1])))
 
 
+def test_kernels_of_volumes_in_a_quantized_network():
+    """Their rows belong to three planes, of which two are padding for one image of two rows."""
+    net = Net(1, 8, 4, 2, 2)
+    parameters = (net.const(np.float32(0.05)), net.const(np.uint8(128)))
+    rounded = net.op("DequantizeLinear", net.op("QuantizeLinear", "x", *parameters), *parameters)
+    kernel = net.random(16, 8, 3, 3, 3, scale=0.1)
+    check(net.model(net.op("Conv", rounded, kernel, net.random(16), pads=[1] * 6)))
+
+
 def test_pads_of_signals_become_their_layers():
     net = Net(2, 16, 40)
     y = "x"

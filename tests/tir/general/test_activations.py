@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from math import erf
 
 import numpy as np
@@ -48,9 +49,20 @@ def test_a_number_becomes_its_expression(name):
 
 def test_the_normal_distribution_ends_at_0_and_1():
     """A Gelu multiplies it by numbers of any size."""
-    x = np.array([-3e38, -1e4, -5.6, 5.6, 1e4, 3e38] * 3, dtype="float32")
+    x = np.array([-3e38, -1e4, -5.604, 5.604, 1e4, 3e38] * 3, dtype="float32")
     built = Built(lambda t: te.compute(t.shape, lambda i: activation(NORMAL, t[i])), [x], HOST)
     assert built()[0].tolist() == [0, 0, 0, 1, 1, 1] * 3
+
+
+def test_the_normal_distribution_ends_at_0_and_1_without_fmas():
+    """A GPU's compiler may round products separately."""
+    end = np.float32(math._NORMAL_END)
+
+    def polynomial(coefficients):
+        return reduce(lambda y, c: y * (end * end) + c, map(np.float32, coefficients))
+
+    ratio = end * polynomial(math._NORMAL_NUMERATOR) / polynomial(math._NORMAL_DENOMINATOR)
+    assert ratio.dtype == np.float32 and ratio == 0.5
 
 
 @pytest.mark.parametrize("name", REFERENCES)

@@ -7,7 +7,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.microkernel import Microkernel, check_registers, most_pixels
-from tvmconv.costs.cpu.products import dense_tile, tiled_cycles
+from tvmconv.costs.cpu.products import dense_tile, shares_rows, tiled_cycles
 from tvmconv.costs.cuts import divisors
 from tvmconv.costs.limits import check_divides, check_minimum
 from tvmconv.machines.record import Machine
@@ -24,27 +24,35 @@ _PART, _PARTS = 64, 16
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """The tile of :func:`~tvmconv.costs.cpu.products.dense_tile`; threads share outputs."""
+    """The tile of :func:`~tvmconv.costs.cpu.products.dense_tile`.
+
+    Threads share outputs, or rows if :func:`~tvmconv.costs.cpu.products.shares_rows`.
+    """
     w = workload
     tile = dense_tile(w.batch, w.in_channels, w.out_channels, machine)
     part = w.in_channels // tile.splits
     streams = 1
     if tile.rows == 1 and not steps_by_lane(w, machine, tile.splits):
         streams = next(s for s in _STREAMS if part % s == 0)
+    tall, wide = -(-w.batch // tile.rows), -(-w.out_channels // tile.width)
+    product = (w.batch, w.in_channels, w.out_channels)
+    by_rows = tile.splits == 1 and shares_rows(machine, product, tall, wide)
+    share = ROWS if by_rows else OUTPUTS
     config = Config.of(
-        rows=tile.rows, width=tile.vectors, splits=tile.splits, streams=streams, share=OUTPUTS
+        rows=tile.rows, width=tile.vectors, splits=tile.splits, streams=streams, share=share
     )
     return Config.of(**config, fetch_weight=int(fetches_weights(w, machine, config)))
 
 
 def fetches_weights(workload: Conv2dWorkload, machine: Machine, config: Config) -> bool:
-    """Whether several tiles of rows use each panel of weights, and L1 does not hold the weights.
+    """Whether threads pass over the rows with each panel of weights, and L1 does not hold them all.
 
     The weights of a single tile are one stream, which the CPU's own prefetchers follow. Products of
     49 to 784 rows were 1.02 to 1.18 times as fast with prefetches on Zen 5, with AVX-512 and AVX2.
     """
     w = workload
     several = config.int("rows") < w.batch and config.int("splits") == 1
+    several = several and config["share"] == OUTPUTS
     large = 4 * w.in_channels * w.out_channels > machine.l1d_bytes
     return several and large and not machine.code.by_lane
 
@@ -110,8 +118,8 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     most = -(-splits * shared // cores)
     tile = Microkernel(machine, rows, vectors)
     arithmetic = most * other * tile.cycles(part)
-    if splits == 1:
-        # the last tiles have only the rows and vectors that are left
+    if splits == 1 and not config.get("vectors", 0):
+        # the last tiles have only the rows and vectors that are left, unless vectors are scalable
         whole = tiled_cycles(tile, w.batch, -(-w.out_channels // machine.lanes), part)
         arithmetic = whole * most / shared
     weights = 4 * part * wide * vectors * machine.lanes

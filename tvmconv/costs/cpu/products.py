@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from math import ceil, gcd
+from math import ceil, gcd, prod
 
 from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.direct import pieces
@@ -75,10 +75,12 @@ def product_tile(
     columns: int,
     steps: int,
     tallest: Callable[[Machine, int], int] = most_rows,
+    part: Callable[[int, int], float] = lambda _tall, _wide: 1.0,
 ) -> Microkernel:
     """The register tile of a product whose last tiles have code of their own for the rest.
 
-    For the arguments see :func:`best_tile`.
+    ``part`` gives the part that the busiest thread has of so many tiles along rows and along
+    columns. For the other arguments see :func:`best_tile`.
     """
     present = -(-columns // machine.lanes)
     tiles = [
@@ -86,10 +88,12 @@ def product_tile(
         for vectors in range(min(present, _WIDE), min(present, _MOST_VECTORS) + 1)
         for height in range(1, min(rows, tallest(machine, vectors)) + 1)
     ]
-    return min(
-        tiles,
-        key=lambda tile: (tiled_cycles(tile, rows, present, steps), tile.vectors, -tile.rows),
-    )
+
+    def cycles(tile: Microkernel) -> float:
+        mine = part(-(-rows // tile.rows), -(-present // tile.vectors))
+        return mine * tiled_cycles(tile, rows, present, steps)
+
+    return min(tiles, key=lambda tile: (cycles(tile), tile.vectors, -tile.rows))
 
 
 def product_cycles(machine: Machine, rows: int, columns: int, steps: int) -> float:
@@ -113,18 +117,48 @@ def dense_tile(rows: int, inputs: int, outputs: int, machine: Machine) -> DenseT
 
     The product is ``(rows, inputs) x (inputs, outputs)``.
     """
-    lanes, cores = machine.lanes, machine.cores
+    lanes, product = machine.lanes, (rows, inputs, outputs)
     height, vectors = 1, _streamed_vectors(outputs, machine)
     if machine.vector.scalable and machine.segments > 1:
         height, vectors = _scalable_tile(rows, -(-outputs // lanes), machine)
     elif rows > 1:
-        tile = product_tile(machine, rows, outputs, inputs, partial(_dense_rows, inputs))
+        tallest = partial(_dense_rows, inputs)
+        part = partial(_busiest_part, machine, product)
+        tile = product_tile(machine, rows, outputs, inputs, tallest, part)
         height, vectors = tile.rows, tile.vectors
-    tasks = -(-outputs // (vectors * lanes)) * -(-rows // height)
-    splits = 1
-    if rows * inputs * outputs >= _HEAVY and tasks < cores:
-        splits = next(s for s in range(-(-cores // tasks), 0, -1) if inputs % s == 0)
+    tall, shared = -(-rows // height), -(-outputs // (vectors * lanes))
+    if shares_rows(machine, product, tall, shared):
+        shared = tall
+    threads = _threads(machine, product)
+    parts = (s for s in range(1, -(-threads // shared) + 1) if inputs % s == 0)
+    splits = min(parts, key=lambda s: (_busiest(s * shared, threads), s))
     return DenseTile(height, vectors, splits, lanes)
+
+
+def _busiest_part(machine: Machine, product: tuple[int, int, int], tall: int, wide: int) -> float:
+    """The part of a layer's tiles that the busiest thread computes; for arguments see below."""
+    shared = tall if shares_rows(machine, product, tall, wide) else wide
+    return _busiest(shared, _threads(machine, product))
+
+
+def shares_rows(machine: Machine, product: tuple[int, int, int], tall: int, wide: int) -> bool:
+    """Whether threads share the tiles of rows, which divide more evenly than tiles of outputs.
+
+    ``product`` are the rows, inputs and outputs of a layer, ``tall`` and ``wide`` the tiles along
+    rows and outputs. Each thread then reads all weights, which L2 must hold, and which must be less
+    than the data. Tiles of outputs prefetch weights, which is worth up to a tenth.
+    """
+    (rows, inputs, outputs), threads = product, _threads(machine, product)
+    small = 4 * inputs * outputs <= machine.l2_bytes and outputs <= rows
+    return small and 1.1 * _busiest(tall, threads) < _busiest(wide, threads)
+
+
+def _threads(machine: Machine, product: tuple[int, int, int]) -> int:
+    return machine.cores if prod(product) >= _HEAVY else 1
+
+
+def _busiest(tiles: int, threads: int) -> float:
+    return -(-tiles // threads) / tiles
 
 
 def _dense_rows(inputs: int, machine: Machine, vectors: int) -> int:

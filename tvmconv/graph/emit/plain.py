@@ -252,7 +252,8 @@ def _rebuilt(emitter: Emitter, node: Node) -> RelaxExpr:
         reduce = relax.op.mean if node.op == "mean" else relax.op.max
         return reduce(args[0], list(attrs["axis"]), attrs["keepdims"])
     if node.op == "nn.pad":
-        return relax.op.nn.pad(args[0], list(attrs["pad_width"]), pad_value=attrs["pad_value"])
+        widths, value = list(attrs["pad_width"]), attrs["pad_value"]
+        return relax.op.nn.pad(args[0], widths, attrs["pad_mode"], value)
     if node.op == "permute_dims":
         return relax.op.permute_dims(args[0], list(attrs["axes"]))
     if node.op == "broadcast_to":

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmconv.core.affine import scale_and_shift
-from tvmconv.graph.ir import Array, Graph, Node, Value, constant, per_channel
-
-_LAYERS = ("nn.conv2d", "dense")
+from tvmconv.graph.ir import Array, Graph, Node, Value, constant, is_plain_conv, per_channel
 
 
 def channel_affine(node: Node, source: Value, axis: int = 1) -> tuple[Array, Array] | None:
@@ -47,7 +45,8 @@ def fold_affine(graph: Graph) -> None:
     counts, users = graph.use_counts(), graph.users()
     absorbed: set[int] = set()
     for node in graph.nodes:
-        if node.op not in _LAYERS or node.const(1) is None or node.output.shape is None:
+        is_layer = is_plain_conv(node) or node.op == "dense"
+        if not is_layer or node.const(1) is None or node.output.shape is None:
             continue
         axis = 1 if node.op == "nn.conv2d" else -1
         channels = node.output.dims[axis]

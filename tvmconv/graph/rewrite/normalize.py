@@ -96,6 +96,8 @@ def normalize(graph: Graph, machine: Device, requantize: str = "float") -> None:
     graph.remove_dead()
     if isinstance(machine, Machine):
         convolve_before_resize(graph)
+        # several layers of joined channels join the same rest
+        merge_duplicates(graph)
         rewrite_products(graph)
         fuse_attention(graph, machine)
         merge_row_moves(graph)

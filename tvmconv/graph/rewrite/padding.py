@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 
-from tvmconv.graph.ir import Graph, Node
+from tvmconv.graph.ir import Graph, Node, is_plain_conv
 from tvmconv.graph.rewrite.volumes import is_volume_conv
 
 _NON_NEGATIVE = ("nn.relu", "sigmoid", "hardsigmoid")
@@ -52,8 +52,10 @@ def merge_padding(graph: Graph) -> None:
 
 def _allows(node: Node, pad: Node) -> bool:
     value = float(pad.attrs.get("pad_value") or 0.0)
-    if node.op == "nn.conv2d" or is_volume_conv(node):
+    if is_plain_conv(node) or is_volume_conv(node):
         return value == 0.0
+    if node.attrs.get("layout") != "NCHW":
+        return False
     if node.op == "nn.avg_pool2d":
         counted = node.attrs["count_include_pad"] or not any(node.attrs["padding"])
         return value == 0.0 and counted and not node.attrs["ceil_mode"]

@@ -3,7 +3,8 @@
 A resize computes the same weighted sums of pixels in every channel, a 1x1 convolution the same
 weighted sums of channels in every pixel. So they commute. Of a convolution of joined channels, as
 in the head of a segmentation network, each resized part becomes a convolution of its own. The
-results are resized and added.
+results are resized and added. The convolution that adds the bias keeps the layer's name, the others
+are NAME.0, NAME.1, ...
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.graph.ir import Array, Graph, Node, Value, constant, made_by, make_conv, make_node
+from tvmconv.graph.blockable import is_resized_by_axes
+from tvmconv.graph.ir import Array, Graph, Node, Value, constant, is_plain_conv, made_by, make_node
 
 # A pixel saves half of the products of its channels and its outputs, or more. The sums of the
 # outputs are written and read once more. From so many channels on, the products take longer.
@@ -36,8 +38,8 @@ def convolve_before_resize(graph: Graph) -> None:
         parts = joined.inputs if joined is not None and is_joined else [node.args[0]]
         alone = [not is_joined or counts[part] == 1 for part in parts]
         resized = [part for part, is_alone in zip(parts, alone, strict=True) if is_alone]
-        resized = [part for part in resized if _grows(part)]
-        if not resized:
+        resized = [part for part in resized if part.is_float_map and _grows(part)]
+        if not resized or not all(part.is_float_map for part in parts):
             return [node]
         steps = _divided(node, parts, resized)
         mapping[node.output] = steps[-1].output
@@ -49,7 +51,7 @@ def convolve_before_resize(graph: Graph) -> None:
 
 def _is_pixelwise(node: Node) -> bool:
     """A dense 1x1 float32 convolution with constant weights that reads every pixel."""
-    if node.op != "nn.conv2d" or node.attrs["kernel_layout"] != "OIHW":
+    if not is_plain_conv(node) or node.attrs.get("depth"):
         return False
     weight, attrs = node.const(1), node.attrs
     if weight is None or weight.shape[2:] != (1, 1) or attrs["groups"] != 1:
@@ -61,9 +63,7 @@ def _is_pixelwise(node: Node) -> bool:
 def _grows(value: Value) -> bool:
     """Whether a value is made by a resize that pays after the convolution."""
     resize = made_by(value, "image.resize2d")
-    if resize is None or resize.attrs["layout"] != "NCHW" or not resize.args[0].is_float_map:
-        return False
-    if resize.attrs["coordinate_transformation_mode"] == "tf_crop_and_resize":
+    if resize is None or not is_resized_by_axes(resize) or not resize.args[0].is_float_map:
         return False
     pixels, before = prod(value.dims[2:]), prod(resize.args[0].dims[2:])
     return value.dims[1] >= _FEWEST_CHANNELS and pixels >= _LEAST_GROWTH * before
@@ -85,9 +85,9 @@ def _divided(node: Node, parts: list[Value], resized: list[Value]) -> list[Node]
         resize = part.producer
         assert resize is not None
         # the weights of a resize add up to 1, so that it keeps a bias
-        first = bias if not rest and index == 0 else []
-        name = node.layer if len(parts) == 1 else f"{node.layer}.{index}"
-        steps.append(_mixed(resize.args[0], data, node, name, first))
+        has_bias = not rest and index == 0
+        name = node.layer if has_bias else f"{node.layer}.{index}"
+        steps.append(_mixed(resize.args[0], data, node, name, bias if has_bias else []))
         operands = [steps[-1].output, *resize.args[1:]]
         again = make_node(
             resize.op, operands, node.output.dims, layer=resize.layer, attrs=resize.attrs
@@ -112,6 +112,4 @@ def _mixed(data: Value, weight: Array, node: Node, name: str, bias: list[Value])
     """A 1x1 convolution of some channels, with the outputs of ``node``."""
     kernel = constant(weight, f"{node.args[1].name}.{name}", node.args[1].dtype)
     shape = (data.dims[0], node.output.dims[1], *data.dims[2:])
-    conv = make_conv(data, kernel, shape, name)
-    conv.args += bias
-    return conv
+    return make_node(node.op, [data, kernel, *bias], shape, layer=name, attrs=dict(node.attrs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmconv.graph.ir import Graph, Node
+from tvmconv.graph.ir import Graph, Node, is_plain_conv
 from tvmconv.graph.match import workload_of
 from tvmconv.machines.record import Machine
 
@@ -24,8 +24,7 @@ def take_run_time_weights(graph: Graph, machine: Machine) -> None:
 
 
 def _is_run_time(node: Node) -> bool:
-    if node.op != "nn.conv2d" or len(node.args) > 2 or node.attrs.get("depth"):
+    if not is_plain_conv(node) or len(node.args) > 2 or node.attrs.get("depth"):
         return False
     maps = all(value.is_float_map for value in (*node.args, node.output))
-    layouts = (node.attrs["data_layout"], node.attrs["kernel_layout"])
-    return maps and not node.args[1].is_const and layouts == ("NCHW", "OIHW")
+    return maps and not node.args[1].is_const

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmconv.graph.ir import Graph, Node, constant
+from tvmconv.graph.ir import Graph, Node, constant, is_plain_conv
 
 
 def drop_unread_taps(graph: Graph) -> None:
     """Cut rows and columns off constant kernels that no position of the output needs, in place."""
     for node in graph.nodes:
-        if node.op != "nn.conv2d" or node.attrs["kernel_layout"] != "OIHW":
+        # the rows of a kernel of volumes belong to several planes
+        if not is_plain_conv(node) or node.attrs.get("depth"):
             continue
         weight = node.const(1)
         static = node.args[0].shape is not None and node.output.shape is not None
