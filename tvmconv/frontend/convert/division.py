@@ -19,6 +19,7 @@ _QUOTIENTS = {
     "int32": "float64",
     "uint8": "float32",
     "uint16": "float32",
+    "uint32": "float64",
 }
 
 
@@ -32,12 +33,12 @@ def divide(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     if dtype == "int64":
         return _long_quotient(e, node, a, b)
     divisor = _divisor(e, node, b, {0})
-    if dtype in _QUOTIENTS:
-        return _quotient(e, dtype, a, divisor, b)
-    quotient = op.floor_divide(a, divisor)
+    short = dtype in _QUOTIENTS
+    quotient = _quotient(e, dtype, a, divisor) if short else op.floor_divide(a, divisor)
+    if divisor is b:
+        return quotient
     # a product, as TVM would simplify the divisor within a selection by the same condition
-    defined = op.astype(op.not_equal(b, e.scalar(0, dtype)), dtype)
-    return quotient if divisor is b else op.multiply(quotient, defined)
+    return op.multiply(quotient, op.astype(op.not_equal(b, e.scalar(0, dtype)), dtype))
 
 
 def _long_quotient(e: RelaxWriter, node: OnnxNode, a: RelaxExpr, b: RelaxExpr) -> RelaxExpr:
@@ -54,10 +55,8 @@ def _long_quotient(e: RelaxWriter, node: OnnxNode, a: RelaxExpr, b: RelaxExpr) -
     return op.multiply(quotient, sign)
 
 
-def _quotient(
-    e: RelaxWriter, dtype: str, a: RelaxExpr, divisor: RelaxExpr, b: RelaxExpr
-) -> RelaxExpr:
-    """The quotient of short integers by a division of floating-point numbers, which has vectors.
+def _quotient(e: RelaxWriter, dtype: str, a: RelaxExpr, divisor: RelaxExpr) -> RelaxExpr:
+    """The quotient of :data:`_QUOTIENTS` by a division of floating-point numbers, in vectors.
 
     A quotient that is not whole differs from the next integer by more than its rounding.
     """
@@ -69,10 +68,7 @@ def _quotient(
         over = op.greater(quotient, e.scalar(2**31 - 1, wide))
         quotient = e.emit(op.where(over, e.scalar(-(2**31), wide), quotient), "wrapped")
     whole = op.astype(quotient, dtype if dtype.startswith("uint") else "int32")
-    whole = e.emit(op.astype(e.emit(whole, "whole"), dtype), "whole")
-    if divisor is b:
-        return whole
-    return op.multiply(whole, op.astype(op.not_equal(b, e.scalar(0, dtype)), dtype))
+    return e.emit(op.astype(e.emit(whole, "whole"), dtype), "whole")
 
 
 def _divisor(e: RelaxWriter, node: OnnxNode, b: RelaxExpr, traps: set[int]) -> RelaxExpr:
