@@ -78,26 +78,40 @@ def test_functions_of_every_float(operator: str, function: Any, dtype: str) -> N
     np.testing.assert_allclose(result, function(x.astype(float)), tolerance, 1e-7)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "uint8", "uint16"])
-@pytest.mark.parametrize("is_given", [True, False])
-def test_quotients_of_short_integers(dtype: str, is_given: bool) -> None:
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("kind", ["int", "uint"])
+def test_quotients_of_integers(kind: str, bits: int) -> None:
+    dtype = f"{kind}{bits}"
     limits = np.iinfo(dtype)
     ends = [limits.min, limits.min + 1, limits.max - 1, limits.max]
-    values = np.array([*ends, *range(8), limits.max // 3 * 2, limits.max // 7], dtype)
+    shares = [limits.max // 3 * 2, limits.max // 7, limits.min // 3 * 2]
+    values = np.array([*ends, *range(-3 if limits.min else 0, 8), *shares], dtype)
     a, b = (grid.reshape(-1) for grid in np.meshgrid(values, values))
-    code, feeds = helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), {"a": a, "b": b}
-    constants = [] if is_given else [numpy_helper.from_array(feeds.pop("b"), "b")]
+    # constants that every division can do are not tested for 0 and -1
+    divisors = {
+        "b": b,
+        "c": b,
+        "d": np.where(np.isin(b, [0, -1] if limits.min else [0]), b.dtype.type(5), b),
+    }
+    code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     graph = helper.make_graph(
-        [helper.make_node("Div", ["a", "b"], ["y"])],
+        [helper.make_node("Div", ["a", name], [f"y_{name}"]) for name in divisors],
         "g",
-        [helper.make_tensor_value_info(name, code, a.shape) for name in feeds],
-        [helper.make_tensor_value_info("y", code, a.shape)],
-        constants,
+        [helper.make_tensor_value_info(name, code, a.shape) for name in ("a", "b")],
+        [helper.make_tensor_value_info(f"y_{name}", code, a.shape) for name in divisors],
+        [numpy_helper.from_array(divisors[name], name) for name in ("c", "d")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    divisor = np.where(b == 0, 1, b).astype(np.int64)
-    expected = np.trunc(a.astype(np.int64) / divisor).astype(np.int64).astype(dtype)
-    np.testing.assert_array_equal(run(model, feeds)[0], np.where(b == 0, 0, expected))
+
+    def quotient(x: int, y: int) -> int:
+        whole = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) if y else 0
+        # only the smallest integer by -1 is too large
+        return limits.min if whole > limits.max else whole
+
+    results = run(model, {"a": a, "b": b})
+    for divisor, result in zip(divisors.values(), results, strict=True):
+        pairs = zip(a.tolist(), divisor.tolist(), strict=True)
+        np.testing.assert_array_equal(result, np.array([quotient(*pair) for pair in pairs], dtype))
 
 
 def test_hyperbolic_functions_far_from_0() -> None:

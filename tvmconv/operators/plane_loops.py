@@ -22,7 +22,8 @@ FEW_TAPS = 8
 _BUFFER_ELEMENTS = 4096
 # Elements of planes that are combined together: more than the stores that wait for the cache.
 _GROUP_ELEMENTS = 1024
-_SHORT_LINE = 4
+# Elements of a line, and lines of one result each, that LLVM keeps in registers.
+_SHORT_LINE, _FEW_LINES = 4, 6
 # Columns of a block, where columns are independent of each other.
 _COLUMNS = 1024
 # Beyond this stride, elements are read one by one.
@@ -115,11 +116,13 @@ class PlaneLoops:
         """Small planes whose lines are all stored before one is read.
 
         A vector that is read before two stores that it overlaps are in the cache waits for them.
-        Very short lines without padding are kept in registers.
+        Very short lines without padding are kept in registers, and so are a few lines that each
+        make one result.
         """
         if not self.copies or self.doubles_rows or self.blocks > 1:
             return 1
-        if self.pitch <= _SHORT_LINE and not self.columns.pad_before:
+        single = self.out_cut == 1 and self.block <= _FEW_LINES and not self.long_columns
+        if (self.pitch <= _SHORT_LINE or single) and not self.columns.pad_before:
             return 1
         fit = max(1, _GROUP_ELEMENTS // (self.block * self.pitch))
         return -(-self.planes // -(-self.planes // fit))

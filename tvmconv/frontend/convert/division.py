@@ -12,7 +12,6 @@ from tvmconv.tvm_api.types import RelaxExpr
 
 op = relax.op
 
-_WIDER = {"int8": "int32", "int16": "int32", "int32": "int64"}
 # floating-point types that hold quotients of integers well enough to truncate them
 _QUOTIENTS = {
     "int8": "float32",
@@ -20,6 +19,7 @@ _QUOTIENTS = {
     "int32": "float64",
     "uint8": "float32",
     "uint16": "float32",
+    "uint32": "float64",
 }
 
 
@@ -30,25 +30,33 @@ def divide(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     dtype = e.dtype(node.inputs[0])
     if dtype.startswith("float"):
         return zero_rank(e, node, op.divide(a, b))
+    if dtype == "int64":
+        return _long_quotient(e, node, a, b)
     divisor = _divisor(e, node, b, {0})
-    if dtype in _QUOTIENTS:
-        return _quotient(e, dtype, a, divisor, b)
-    if dtype.startswith("uint"):
-        quotient = op.floor_divide(a, divisor)
-        # a product, as TVM would simplify the divisor within a selection by the same condition
-        defined = op.astype(op.not_equal(b, e.scalar(0, dtype)), dtype)
-        return quotient if divisor is b else op.multiply(quotient, defined)
-    # the smallest integer has no absolute value in its own type
-    wide = _WIDER.get(dtype, dtype)
-    magnitudes = [op.abs(op.astype(operand, wide)) for operand in (a, divisor)]
-    quotient = e.emit(op.astype(op.floor_divide(*magnitudes), dtype), "quotient")
-    return op.multiply(quotient, op.multiply(op.sign(a), op.sign(b)))
+    short = dtype in _QUOTIENTS
+    quotient = _quotient(e, dtype, a, divisor) if short else op.floor_divide(a, divisor)
+    if divisor is b:
+        return quotient
+    # a product, as TVM would simplify the divisor within a selection by the same condition
+    return op.multiply(quotient, op.astype(op.not_equal(b, e.scalar(0, dtype)), dtype))
 
 
-def _quotient(
-    e: RelaxWriter, dtype: str, a: RelaxExpr, divisor: RelaxExpr, b: RelaxExpr
-) -> RelaxExpr:
-    """The quotient of short integers by a division of floating-point numbers, which has vectors.
+def _long_quotient(e: RelaxWriter, node: OnnxNode, a: RelaxExpr, b: RelaxExpr) -> RelaxExpr:
+    """The quotient of int64; the smallest integer by -1 is itself, as in numpy."""
+    divisor = _divisor(e, node, b, {0, -1})
+    quotient = op.divide(a, divisor)
+    if divisor is b:
+        return quotient
+    defined, negates = (
+        op.astype(test(b, e.scalar(number, "int64")), "int64")
+        for test, number in ((op.not_equal, 0), (op.equal, -1))
+    )
+    sign = e.emit(op.subtract(defined, op.add(negates, negates)), "sign")
+    return op.multiply(quotient, sign)
+
+
+def _quotient(e: RelaxWriter, dtype: str, a: RelaxExpr, divisor: RelaxExpr) -> RelaxExpr:
+    """The quotient of :data:`_QUOTIENTS` by a division of floating-point numbers, in vectors.
 
     A quotient that is not whole differs from the next integer by more than its rounding.
     """
@@ -59,11 +67,8 @@ def _quotient(
         # the smallest integer by -1 is itself, as in numpy
         over = op.greater(quotient, e.scalar(2**31 - 1, wide))
         quotient = e.emit(op.where(over, e.scalar(-(2**31), wide), quotient), "wrapped")
-    whole = op.astype(quotient, "int32" if dtype in _WIDER else dtype)
-    whole = e.emit(op.astype(e.emit(whole, "whole"), dtype), "whole")
-    if divisor is b:
-        return whole
-    return op.multiply(whole, op.astype(op.not_equal(b, e.scalar(0, dtype)), dtype))
+    whole = op.astype(quotient, dtype if dtype.startswith("uint") else "int32")
+    return e.emit(op.astype(e.emit(whole, "whole"), dtype), "whole")
 
 
 def _divisor(e: RelaxWriter, node: OnnxNode, b: RelaxExpr, traps: set[int]) -> RelaxExpr:
