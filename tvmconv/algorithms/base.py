@@ -61,6 +61,11 @@ def kernel_row(workload: Conv2dWorkload, depth: Sequence[Expr], row: Expr) -> Ex
     return depth[0] * workload.kernel_h + row if depth else row
 
 
+def rounding_of_sum(taps: float) -> float:
+    """Expected max|error| / max|reference| of one FP32 sum of so many products."""
+    return float(2.0**-24 * (2.0 + 0.35 * taps**0.5))
+
+
 def _integer_refusal(workload: Conv2dWorkload, machine: Machine) -> str | None:
     """Why INT8 kernels cannot compute with a workload's integer types."""
     types = workload.types
@@ -207,7 +212,7 @@ class DeviceAlgorithm(ABC, Generic[DeviceT]):
         """
         if workload.types.is_integer:
             return 0.0
-        return float(2.0**-24 * (2.0 + 0.35 * workload.taps**0.5))
+        return rounding_of_sum(workload.taps)
 
 
 class Algorithm(DeviceAlgorithm[Machine]):

@@ -12,7 +12,14 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row, reduction_axes
+from tvmconv.algorithms.base import (
+    Algorithm,
+    FloatArray,
+    depth_axes,
+    kernel_row,
+    reduction_axes,
+    rounding_of_sum,
+)
 from tvmconv.algorithms.direct.channels import (
     channel_tests,
     first_block,
@@ -274,12 +281,10 @@ class Direct(Algorithm):
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
         """As the base class; parts of a reduction round as much as a part and the sum of all."""
-        found = super().error_estimate(workload, machine, config)
         if not config.get("kc", 0):
-            return found
+            return super().error_estimate(workload, machine, config)
         parts = machine.blocks(workload.in_channels) / config.int("kc")
-        taps = workload.taps / parts + parts
-        return float(2.0**-24 * (2.0 + 0.35 * taps**0.5))
+        return rounding_of_sum(workload.taps / parts + parts)
 
     def adds_foreign_products(self, workload: Conv2dWorkload, machine: Machine) -> bool:
         """As the base class, and where the last step of a block has a lane without a channel."""
