@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from tvmconv.core.datatypes import FLOAT32, DataTypes
 from tvmconv.core.decision import Unscheduled
 from tvmconv.core.epilogue_op import EpilogueOp
@@ -160,6 +163,15 @@ def reads_padding(node: Node) -> bool:
     """Whether an ``nn.conv2d`` node pads its planes, or the volumes that they belong to."""
     depth: dict[str, Any] = node.attrs.get("depth", {})
     return any((*node.attrs["padding"], depth.get("pad_front"), depth.get("pad_back")))
+
+
+def taps_inside(node: Node, axis: int) -> npt.NDArray[np.bool_]:
+    """Whether each tap of an ``nn.conv2d`` reads the image: (outputs, taps) of a spatial axis."""
+    attrs, size = node.attrs, node.args[0].dims[2 + axis]
+    outputs, taps = node.output.dims[2 + axis], node.args[1].dims[2 + axis]
+    firsts = np.arange(outputs)[:, None] * attrs["strides"][axis] - attrs["padding"][axis]
+    places = firsts + np.arange(taps) * attrs["dilation"][axis]
+    return (places >= 0) & (places < size)
 
 
 def workload_of(

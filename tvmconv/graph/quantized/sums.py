@@ -15,7 +15,7 @@ from tvmconv.algorithms.integer.dwords import has_colliding_weights
 from tvmconv.core.datatypes import DataTypes, Quantisation
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.graph.ir import Array, Graph, Node, Value, constant, make_node, pixelwise
-from tvmconv.graph.match import CONV, reads_padding, workload_of
+from tvmconv.graph.match import CONV, reads_padding, taps_inside, workload_of
 from tvmconv.graph.quantized.dense import pixels_as_rows, rows_as_pixels
 from tvmconv.graph.quantized.layers import unsupported
 from tvmconv.graph.quantized.scales import EIGHT_BITS, FLIP
@@ -144,13 +144,7 @@ def _met(node: Node) -> Array:
     taps = node.args[1].data.sum(axis=1)
     if not reads_padding(node):
         return np.asarray(taps.sum(axis=(1, 2))[None, :, None, None])
-    sizes, outputs = node.args[0].dims[2:], node.output.dims[2:]
-    inside = []
-    for axis in range(2):
-        stride, dilation = node.attrs["strides"][axis], node.attrs["dilation"][axis]
-        place = np.arange(outputs[axis])[:, None] * stride - node.attrs["padding"][axis]
-        place = place + np.arange(taps.shape[1 + axis]) * dilation
-        inside.append(((place >= 0) & (place < sizes[axis])).astype(taps.dtype))
+    inside = [taps_inside(node, axis).astype(taps.dtype) for axis in range(2)]
     return np.einsum("krs,hr,ws->khw", taps, *inside)[None]
 
 

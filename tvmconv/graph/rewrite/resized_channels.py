@@ -34,12 +34,14 @@ def convolve_before_resize(graph: Graph) -> None:
         if not _is_pixelwise(node) or not only_mixed(node.args[0]):
             return [node]
         joined = made_by(node.args[0], "concat")
-        is_joined = joined is not None and joined.attrs["axis"] in (1, -3)
-        parts = joined.inputs if joined is not None and is_joined else [node.args[0]]
-        alone = [not is_joined or counts[part] == 1 for part in parts]
-        resized = [part for part, is_alone in zip(parts, alone, strict=True) if is_alone]
-        resized = [part for part in resized if part.is_float_map and _grows(part)]
-        if not resized or not all(part.is_float_map for part in parts):
+        parts = [node.args[0]]
+        if joined is not None and joined.attrs["axis"] in (1, -3):
+            parts = joined.inputs
+        if not all(part.is_float_map for part in parts):
+            return [node]
+        alone = [part for part in parts if part is node.args[0] or counts[part] == 1]
+        resized = [part for part in alone if _grows(part)]
+        if not resized:
             return [node]
         steps = _divided(node, parts, resized)
         mapping[node.output] = steps[-1].output
@@ -73,10 +75,7 @@ def _divided(node: Node, parts: list[Value], resized: list[Value]) -> list[Node]
     """The nodes that replace a convolution; the last one computes its result."""
     weight, bias = node.args[1], node.args[2:]
     ends = np.cumsum([part.dims[1] for part in parts])
-    columns = [
-        (part, weight.data[:, end - part.dims[1] : end])
-        for part, end in zip(parts, ends, strict=True)
-    ]
+    columns = list(zip(parts, np.split(weight.data, ends[:-1], 1), strict=True))
     moved = [(part, data) for part, data in columns if part in resized]
     rest = [(part, data) for part, data in columns if part not in resized]
     steps: list[Node] = []

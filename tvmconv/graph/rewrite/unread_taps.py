@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmconv.graph.ir import Graph, Node, constant, is_plain_conv
+from tvmconv.graph.match import taps_inside
 
 
 def drop_unread_taps(graph: Graph) -> None:
@@ -47,9 +48,7 @@ def _read(node: Node, axis: int) -> tuple[int, int]:
     attrs, taps = node.attrs, node.args[1].dims[2 + axis]
     before, after = attrs["padding"][axis], attrs["padding"][2 + axis]
     step = attrs["dilation"][axis]
-    firsts = np.arange(node.output.dims[2 + axis]) * attrs["strides"][axis] - before
-    places = firsts[:, None] + np.arange(taps) * step
-    inside = ((places >= 0) & (places < node.args[0].dims[2 + axis])).any(axis=0)
+    inside = taps_inside(node, axis).any(axis=0)
     read = np.flatnonzero(inside) if inside.any() else np.zeros(1, np.int64)
     first = min(int(read[0]), before // step)
     return first, max(int(read[-1]) + 1, taps - after // step)
