@@ -104,9 +104,14 @@ def vectorize_loop(schedule: Schedule, loop: LoopRV, lanes: int) -> LoopRV | Non
 def parallelize(schedule: Schedule, loops: Sequence[LoopRV], work: int, cores: int) -> LoopRV:
     """Fuse loops and share them between the threads, if there is enough work."""
     fused = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
-    if cores > 1 and work >= PARALLEL_ELEMENTS and int(schedule.get(fused).extent) > 1:
+    if pays_threads(schedule, fused, work, cores):
         schedule.parallel(fused)
     return fused
+
+
+def pays_threads(schedule: Schedule, loop: LoopRV, work: int, cores: int) -> bool:
+    """Whether a loop has iterations for several threads, and enough work for them."""
+    return cores > 1 and work >= PARALLEL_ELEMENTS and int(schedule.get(loop).extent) > 1
 
 
 def inline_injective(schedule: Schedule) -> None:

@@ -21,7 +21,7 @@ from tvmconv.costs.cpu.tile_knobs import prefetch_flag
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.nest import PARALLEL_ELEMENTS, inspect, parallelize
+from tvmconv.schedules.common.nest import inspect, parallelize, pays_threads
 from tvmconv.schedules.cpu.elementwise import spatial_block
 from tvmconv.tir.annotations import mark_cases, mark_panel, mark_parallel
 from tvmconv.tvm_api.types import LoopRV, Schedule
@@ -112,8 +112,7 @@ def _mark_whole(
     schedule: Schedule, outer: tuple[LoopRV, LoopRV], workload: Conv2dWorkload, machine: Machine
 ) -> None:
     """Share the first loop over tiles; smaller last tiles become separate code."""
-    several = machine.cores > 1 and int(schedule.get(outer[0]).extent) > 1
-    if several and workload.macs >= PARALLEL_ELEMENTS:
+    if pays_threads(schedule, outer[0], workload.macs, machine.cores):
         mark_parallel(schedule, outer[0])
     mark_cases(schedule, *outer)
 
