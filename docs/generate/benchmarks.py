@@ -62,12 +62,27 @@ tvmconv bench show docs/results/networks-1-thread.json.gz
 
 
 @dataclass(frozen=True)
+class Table:
+    """The networks of a saved report on one number of threads; on a GPU there are none."""
+
+    file: str
+    machine: str
+    threads: int | None
+
+    @property
+    def title(self) -> str:
+        """Name the machine and the number of threads."""
+        words = {None: "", 1: ", one thread", 2: ", two threads"}
+        return self.machine + words[self.threads]
+
+
+@dataclass(frozen=True)
 class Section:
-    """A heading with one table for each file."""
+    """A heading with tables."""
 
     title: str
     text: str
-    files: tuple[tuple[str, str], ...]
+    tables: tuple[Table, ...]
 
 
 _SECTIONS = (
@@ -75,39 +90,39 @@ _SECTIONS = (
         "FP32 on CPUs",
         "",
         (
-            ("networks-zen5-1-thread", "AMD EPYC (Zen 5), AVX-512, one thread"),
-            ("networks-zen5-2-threads", "AMD EPYC (Zen 5), AVX-512, two threads"),
-            ("networks-zen5-avx2", "AMD EPYC (Zen 5), limited to AVX2, one thread"),
-            ("networks-1-thread", "AMD EPYC (Zen 4), AVX-512, one thread"),
-            ("networks-2-threads", "AMD EPYC (Zen 4), AVX-512, two threads"),
-            ("networks-avx2", "AMD EPYC (Zen 4), limited to AVX2, one thread"),
-            ("networks-xeon-amx-1-thread", "Intel Xeon with AMX, one thread"),
+            Table("networks-zen5", "AMD EPYC (Zen 5), AVX-512", 1),
+            Table("networks-zen5", "AMD EPYC (Zen 5), AVX-512", 2),
+            Table("networks-zen5-avx2", "AMD EPYC (Zen 5), limited to AVX2", 1),
+            Table("networks-1-thread", "AMD EPYC (Zen 4), AVX-512", 1),
+            Table("networks-2-threads", "AMD EPYC (Zen 4), AVX-512", 2),
+            Table("networks-avx2", "AMD EPYC (Zen 4), limited to AVX2", 1),
+            Table("networks-xeon-amx-1-thread", "Intel Xeon with AMX", 1),
         ),
     ),
     Section(
         "INT8 on CPUs",
         "All libraries run the same quantized ONNX models.",
         (
-            ("int8-networks-zen5-1-thread", "AMD EPYC (Zen 5), AVX-512 VNNI, one thread"),
-            ("int8-networks-zen5-2-threads", "AMD EPYC (Zen 5), AVX-512 VNNI, two threads"),
-            ("int8-networks-1-thread", "AMD EPYC (Zen 4), AVX-512 VNNI, one thread"),
-            ("int8-networks-2-threads", "AMD EPYC (Zen 4), AVX-512 VNNI, two threads"),
-            ("int8-networks-avx2", "AMD EPYC (Zen 4), limited to AVX2, one thread"),
-            ("int8-networks-amx-1-thread", "Intel Xeon with AMX, one thread"),
+            Table("int8-networks-zen5", "AMD EPYC (Zen 5), AVX-512 VNNI", 1),
+            Table("int8-networks-zen5", "AMD EPYC (Zen 5), AVX-512 VNNI", 2),
+            Table("int8-networks-1-thread", "AMD EPYC (Zen 4), AVX-512 VNNI", 1),
+            Table("int8-networks-2-threads", "AMD EPYC (Zen 4), AVX-512 VNNI", 2),
+            Table("int8-networks-avx2", "AMD EPYC (Zen 4), limited to AVX2", 1),
+            Table("int8-networks-amx-1-thread", "Intel Xeon with AMX", 1),
         ),
     ),
     Section(
         "89 architectures",
         "Architectures of torchvision, timm, pytorchcv and transformers in FP32, exported with "
         "operator set 17. The other libraries are onnxruntime and OpenVINO.",
-        (("architectures-zen5", "AMD EPYC (Zen 5), AVX-512, one thread"),),
+        (Table("architectures-zen5", "AMD EPYC (Zen 5), AVX-512", 1),),
     ),
     Section(
         "NVIDIA GPUs",
         "FP32. PyTorch uses cuDNN and replays a CUDA graph, as tvmconv does. `mb`: batch size.",
         (
-            ("cuda-h100-networks-measured", "NVIDIA H100"),
-            ("cuda-h200-networks-measured", "NVIDIA H200"),
+            Table("cuda-h100-networks-measured", "NVIDIA H100", None),
+            Table("cuda-h200-networks-measured", "NVIDIA H200", None),
         ),
     ),
 )
@@ -126,22 +141,22 @@ def page() -> str:
         parts.append(f"\n## {section.title}\n\n")
         if section.text:
             parts.append(f"{section.text}\n\n")
-        parts += [_table(file, title) for file, title in section.files]
+        parts += [_table(table) for table in section.tables]
     if (RESULTS / f"{search_spaces.FILE}.json.gz").exists():
         report = saved(search_spaces.FILE)
         parts.append(search_spaces.text(report, _origin(search_spaces.FILE, report)))
     return "".join([*parts, _REPEAT.lstrip("\n")])
 
 
-def _table(file: str, title: str) -> str:
-    report = saved(file)
+def _table(table: Table) -> str:
+    report = saved(table.file)
     lines = [
-        f"**{title}**\n",
+        f"**{table.title}**\n",
         "| network | tvmconv, ms | fastest other, ms | library | ratio | by medians |",
         "|---|---|---|---|---|---|",
     ]
     ratios = []
-    for row in _fastest(report):
+    for row in _fastest(report, table.threads):
         ratios.append(row["best_peer_seconds"] / row["min_seconds"])
         medians = [_median(report, row, name) for name in (row["best_peer"], row["contender"])]
         cells = (
@@ -154,13 +169,15 @@ def _table(file: str, title: str) -> str:
         )
         lines.append("| " + " | ".join(cells) + " |")
     lines.append(f"| geometric mean | | | | {geometric_mean(ratios):.2f} | |")
-    return "\n".join(lines) + f"\n\n*{_origin(file, report)}*\n\n"
+    return "\n".join(lines) + f"\n\n*{_origin(table.file, report)}*\n\n"
 
 
-def _fastest(report: dict[str, Any]) -> list[dict[str, Any]]:
-    """Our fastest entry of each network, which other libraries ran, too."""
+def _fastest(report: dict[str, Any], threads: int | None) -> list[dict[str, Any]]:
+    """Our fastest entry of each network, which other libraries ran on as many threads, too."""
     best: dict[str, dict[str, Any]] = {}
     for row in report["summary"]:
+        if threads not in (None, row["threads"]):
+            continue
         known = best.get(row["case"])
         if row.get("best_peer") and (not known or row["min_seconds"] < known["min_seconds"]):
             best[row["case"]] = row
