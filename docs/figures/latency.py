@@ -19,12 +19,12 @@ NAMES = {
 }
 LIBRARIES = {"openvino": "OpenVINO", "litert": "LiteRT", "mnn": "MNN"}
 _SHOWN = ("resnet18", "resnet50", "mobilenet_v2", "squeezenet1_1")
-_GROUPS = (("FP32", "networks-1-thread"), ("INT8", "int8-networks-1-thread"))
+_GROUPS = (("FP32", "networks-zen5"), ("INT8", "int8-networks-zen5"))
 _LEFT, _BAR, _WIDTH = 130, 15, 760
 
 
 def milliseconds(file: str) -> dict[str, tuple[float, float, str]]:
-    """Return by network: ours, the fastest other library's, and that library's name."""
+    """Return by network, on one thread: ours, the fastest other library's, and its name."""
     report = json.loads(gzip.decompress((RESULTS / f"{file}.json.gz").read_bytes()))
     return {
         row["case"].removesuffix(".int8"): (
@@ -33,7 +33,7 @@ def milliseconds(file: str) -> dict[str, tuple[float, float, str]]:
             LIBRARIES.get(row["best_peer"], row["best_peer"]),
         )
         for row in report["summary"]
-        if row["contender"] == "tvmconv"
+        if (row["contender"], row["threads"]) == ("tvmconv", 1)
     }
 
 
