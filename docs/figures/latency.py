@@ -57,7 +57,7 @@ def latency(palette: Palette) -> Figure:
             if index == 0:
                 figure.text(_LEFT - 12, top + _BAR + 5, NAMES[network], anchor="end")
             ours, other, library = measured[network]
-            _pair(figure, left, top, column - 125, ours, other, library)
+            _pair(figure, left, top, column - 145, ours, other, library)
     return figure
 
 
