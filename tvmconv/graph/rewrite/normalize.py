@@ -101,7 +101,7 @@ def normalize(graph: Graph, machine: Device, requantize: str = "float") -> None:
         rewrite_products(graph)
         fuse_attention(graph, machine)
         merge_row_moves(graph)
-        graph.forward(pick_along_rows)
+        pick_along_rows(graph)
 
 
 def _note_quantized(graph: Graph) -> None:

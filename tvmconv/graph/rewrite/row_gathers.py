@@ -36,32 +36,46 @@ def fuse_picks(graph: Graph) -> None:
         node.attrs = {**attrs, name: numbers}
 
 
-def pick_along_rows(node: Node, _: dict[Value, Value]) -> list[Node]:
-    """A gather along the last axis of another tensor, such as a signal, by constant indices.
+def pick_along_rows(graph: Graph) -> None:
+    """Replace gathers along the last axis of other tensors, such as signals, by constant indices.
 
-    It is a copy of neighbors if the indices have few runs. Networks of signals and of volumes must
-    be images by now.
+    They are copies of neighbors if the indices have few runs, also of a gather of rows before
+    them. Networks of signals and of volumes must be images by now.
     """
-    if node.op != "take" or node.output.shape is None or node.output.is_map:
-        return [node]
-    dims, axis, numbers = node.args[0].dims, node.attrs.get("axis"), _numbers(node)
-    if numbers is None or axis % len(dims) != len(dims) - 1 or runs_of(numbers) is None:
-        return [node]
-    shape, dtype = (1, 1, prod(dims[:-1])), node.output.dtype
-    view = make_node("reshape", [node.args[0]], (*shape, dims[-1]), dtype=dtype)
-    picked = make_node(
-        PICK, [view.output], (*shape, len(numbers)), dtype=dtype, layer=node.layer,
-        attrs={"rows": None, "columns": numbers},
-    )  # fmt: skip
-    return [view, picked, fused_node("reshape", [picked.output], node, node.layer, {})]
+    counts = graph.use_counts()
+
+    def visit(node: Node, _: dict[Value, Value]) -> list[Node]:
+        columns = _numbers(node, -1)
+        if columns is None or node.output.is_map or runs_of(columns) is None:
+            return [node]
+        source, before = node.args[0], node.args[0].producer
+        rows = _numbers(before, -2) if before is not None and counts[source] == 1 else None
+        if before is not None and rows is not None:
+            source = before.args[0]
+        shape, dtype = source.dims[-2:] if rows else (1, source.dims[-1]), node.output.dtype
+        planes = (1, prod(source.dims) // prod(shape))
+        view = make_node("reshape", [source], (*planes, *shape), dtype=dtype)
+        picked = make_node(
+            PICK, [view.output], (*planes, len(rows) if rows else 1, len(columns)), dtype=dtype,
+            layer=node.layer, attrs={"rows": rows, "columns": columns},
+        )  # fmt: skip
+        return [view, picked, fused_node("reshape", [picked.output], node, node.layer, {})]
+
+    graph.forward(visit)
+    graph.remove_dead()
 
 
-def _numbers(node: Node) -> tuple[int, ...] | None:
-    """The constant indices of a gather along an axis; None if they vary, or are out of range."""
-    source, indices, axis = node.args[0], node.const(1), node.attrs.get("axis")
-    if source.is_const or not isinstance(axis, int) or indices is None or indices.ndim != 1:
+def _numbers(node: Node, axis: int | None = None) -> tuple[int, ...] | None:
+    """The constant indices of a gather along an axis, of any if None; None for other nodes."""
+    if node.op != "take" or node.output.shape is None:
         return None
-    size = source.dims[axis % len(source.dims)]
+    source, indices, given = node.args[0], node.const(1), node.attrs.get("axis")
+    if source.is_const or not isinstance(given, int) or indices is None or indices.ndim != 1:
+        return None
+    rank = len(source.dims)
+    if axis is not None and (given - axis) % rank:
+        return None
+    size = source.dims[given % rank]
     if indices.size == 0 or indices.min() < 0 or indices.max() >= size:
         return None
     return tuple(int(i) for i in np.asarray(indices))
