@@ -34,11 +34,15 @@ _POSITION = 2.0**-22
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a report: times over the bound or the baseline, and the shortest time."""
+    """Limits of a report: times over the bound or the baseline, and the shortest time.
+
+    A kernel that is slower than the baseline counts if it is over its bound by ``within`` times.
+    """
 
     over: float = 4.0
     slower: float = 1.2
     above: float = 20e-6
+    within: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,8 @@ class Outcome:
 
     def is_late(self, limits: Limits) -> bool:
         """Whether a call takes longer than the baseline's, and long enough to count."""
-        return self.slower > limits.slower and self.seconds > limits.above
+        counts = self.seconds > limits.above and self.over > limits.within
+        return self.slower > limits.slower and counts
 
     def exceeds(self, limits: Limits) -> bool:
         """Whether the case is to be listed."""
