@@ -101,8 +101,5 @@ def picked_rows(data: Tensor, rows: Tensor | None, runs: Sequence[Run], lanes: i
         return tasks(planes * height, width, lambda: None, row)
 
     operands = [data] if rows is None else [data, rows]
-    result: Any = te.extern(
-        [[planes, height, width]], operands, write, dtype=[dtype], name="pick",
-        attrs={"tvmconv.operator": "pick"},
-    )  # fmt: skip
+    result: Any = te.extern([[planes, height, width]], operands, write, dtype=[dtype], name="pick")
     return result
