@@ -114,6 +114,41 @@ def test_quotients_of_integers(kind: str, bits: int) -> None:
         np.testing.assert_array_equal(result, np.array([quotient(*pair) for pair in pairs], dtype))
 
 
+def test_numbers_at_the_ends_of_integer_types() -> None:
+    # TVM negates constant numbers, and takes the ends of int64 for infinite
+    functions: dict[str, Any] = {
+        "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Mod": np.mod,
+        "Equal": np.equal, "LessOrEqual": np.less_equal,
+    }  # fmt: skip
+    used = {
+        "int8": "Mod", "int32": "Mul Mod Equal LessOrEqual", "int64": "Add Sub Mul Mod",
+        "uint64": "Add Sub Mod",
+    }  # fmt: skip
+    nodes, inputs, results, numbers, feeds, expected = [], [], [], [], {}, []
+    for dtype, operators in used.items():
+        limits = np.iinfo(dtype)
+        end = np.array(limits.max if dtype[0] == "u" else limits.min, dtype)
+        code = helper.np_dtype_to_tensor_dtype(end.dtype)
+        near = [int(limits.min) + i for i in range(3)] + [int(limits.max) - i for i in range(3)]
+        values = np.array([*near, *range(7)] * 3, dtype)
+        numbers.append(numpy_helper.from_array(end, f"{dtype}_end"))
+        for rank, x in enumerate((end[...], values)):
+            name = f"{dtype}_{rank}"
+            inputs.append(helper.make_tensor_value_info(name, code, x.shape))
+            feeds[name] = x
+            for operator in operators.split():
+                result = f"{operator}_{name}"
+                nodes.append(helper.make_node(operator, [name, f"{dtype}_end"], [result]))
+                with np.errstate(over="ignore"):
+                    expected.append(functions[operator](x, end))
+                kind = 9 if expected[-1].dtype == bool else code
+                results.append(helper.make_tensor_value_info(result, kind, x.shape))
+    graph = helper.make_graph(nodes, "g", inputs, results, numbers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    for node, result, right in zip(nodes, run(model, feeds, whole_build), expected, strict=True):
+        np.testing.assert_array_equal(result, right, str(node))
+
+
 def test_hyperbolic_functions_far_from_0() -> None:
     x = np.linspace(-720, 720, 33).reshape(3, 11)
     for operator, function in (("Cosh", np.cosh), ("Sinh", np.sinh)):

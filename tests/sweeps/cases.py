@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sweeps import elements, layers, moves, operators, windows
+from tests.sweeps import elements, forms, layers, moves, operators, signals, windows
 from tests.sweeps.draws import LARGEST, Case, Draw, Draws
 
 DRAWS: Draws = {
@@ -11,6 +11,8 @@ DRAWS: Draws = {
     **elements.DRAWS,
     **moves.DRAWS,
     **layers.DRAWS,
+    **forms.DRAWS,
+    **signals.DRAWS,
 }
 
 

@@ -26,18 +26,12 @@ def nonzero(data: Tensor, *, filled: bool = False) -> list[Tensor]:
         with IRBuilder() as builder:
             source, places, extent = map(T.buffer_proxy, (*ins, *outs))
             with one_task():
-                count, found = scratch(1, "int32"), scratch(1, "int32")
+                count, found, spots = (scratch(n, "int32") for n in (1, 1, _BLOCK))
                 count[0] = tirx.const(0, "int32")
 
                 def differs(flat: Any) -> Any:
                     element = source[tuple(place_of(flat, shape))]
                     return element if data.dtype == "bool" else element != tirx.const(0, data.dtype)
-
-                def append(flat: Any) -> None:
-                    with T.If(differs(flat)), T.Then():
-                        for axis, index in enumerate(place_of(flat, shape)):
-                            places[axis, count[0]] = tirx.Cast("int64", index)
-                        count[0] = count[0] + 1
 
                 def block(first: Any, length: int) -> None:
                     found[0] = tirx.const(0, "int32")
@@ -45,8 +39,16 @@ def nonzero(data: Tensor, *, filled: bool = False) -> list[Tensor]:
                         found[0] = tirx.bitwise_or(
                             found[0], tirx.Cast("int32", differs(first + place))
                         )
-                    with T.If(found[0] != 0), T.Then(), T.serial(0, length) as place:
-                        append(first + place)
+                    with T.If(found[0] != 0), T.Then():
+                        # each element is written, and kept if it is not zero: no branch to predict
+                        found[0] = tirx.const(0, "int32")
+                        with T.serial(0, length) as place:
+                            spots[found[0]] = first + place
+                            found[0] = found[0] + tirx.Cast("int32", differs(first + place))
+                        with T.serial(0, found[0]) as number:
+                            for axis, index in enumerate(place_of(spots[number], shape)):
+                                places[axis, count[0] + number] = tirx.Cast("int64", index)
+                        count[0] = count[0] + found[0]
 
                 blocks(size, _BLOCK, block)
                 if filled:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.frontend.composed.parts import Parts, composes
 from tvmconv.frontend.composed.scores import join_heads, split_heads
 from tvmconv.frontend.operators import MICROSOFT
@@ -19,21 +20,16 @@ def rotated(p: Parts, x: str, cosine: str, sine: str, *, interleaved: bool) -> s
     if not 1 <= pairs <= width // 2:
         raise p.error(f"it rotates {2 * pairs} of {width} channels")
     turned = p.slice(x, 3, 0, 2 * pairs)
-    if interleaved:
-        split = p.reshape(turned, (batch, heads, rows, pairs, 2))
-        real, imaginary = (
-            p.reshape(part, (batch, heads, rows, pairs)) for part in p.split(split, 4, (1, 1))
-        )
-    else:
-        real, imaginary = p.split(turned, 3, (pairs, pairs))
-    first = p.op("Sub", p.op("Mul", cosine, real), p.op("Mul", sine, imaginary))
-    second = p.op("Add", p.op("Mul", sine, real), p.op("Mul", cosine, imaginary))
-    if interleaved:
-        column = (batch, heads, rows, pairs, 1)
-        joined = p.concat(4, p.reshape(first, column), p.reshape(second, column))
-        y = p.reshape(joined, (batch, heads, rows, 2 * pairs))
-    else:
-        y = p.concat(3, first, second)
+    # the two numbers of a pair are along an axis of their own, so that neighbors stay vectors
+    axis, pair, column, sign = (
+        (4, (pairs, 2), (pairs, 1), (2,)) if interleaved else (3, (2, pairs), (1, pairs), (2, 1))
+    )
+    numbers = p.reshape(turned, (batch, heads, rows, *pair))
+    cosine, sine = (p.reshape(t, (p.shape(t)[0], 1, rows, *column)) for t in (cosine, sine))
+    signs = p.constant(np.array([-1, 1], numpy_type(p.dtype(sine))).reshape(sign))
+    swapped = p.op("Mul", p.op("Mul", sine, signs), p.slice(numbers, axis, 1, -3, -1))
+    y = p.op("Add", p.op("Mul", cosine, numbers), swapped)
+    y = p.reshape(y, (batch, heads, rows, 2 * pairs))
     return y if 2 * pairs == width else p.concat(3, y, p.slice(x, 3, 2 * pairs, width))
 
 

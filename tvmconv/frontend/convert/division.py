@@ -27,9 +27,13 @@ _QUOTIENTS = {
 def divide(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Division; integers truncate towards zero, and by zero there comes zero."""
     a, b = operands_of(e, node)
+    whole = not e.dtype(node.inputs[0]).startswith("float")
+    return zero_rank(e, node, _whole_quotient(e, node, a, b) if whole else op.divide(a, b))
+
+
+def _whole_quotient(e: RelaxWriter, node: OnnxNode, a: RelaxExpr, b: RelaxExpr) -> RelaxExpr:
+    """The quotient of integers."""
     dtype = e.dtype(node.inputs[0])
-    if dtype.startswith("float"):
-        return zero_rank(e, node, op.divide(a, b))
     if dtype == "int64":
         return _long_quotient(e, node, a, b)
     divisor = _divisor(e, node, b, {0})
@@ -94,7 +98,7 @@ def modulo(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     truncated, dtype = bool(node.attrs.get("fmod", 0)), e.dtype(node.inputs[0])
     if not dtype.startswith("float"):
         b = _divisor(e, node, b, {0, -1})
-        return op.mod(a, b) if truncated else op.floor_mod(a, b)
+        return zero_rank(e, node, op.mod(a, b) if truncated else op.floor_mod(a, b))
     rest = e.emit(op.mod(a, b), "rest")
     if truncated:
         return rest

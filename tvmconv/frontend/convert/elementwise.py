@@ -98,28 +98,35 @@ def operands_of(e: RelaxWriter, node: OnnxNode) -> tuple[RelaxExpr, RelaxExpr]:
             raise node.error(f"axis={axis} does not fit the operands")
         shape = e.shape(right) + (1,) * (rank - axis - other)
         b = e.emit(op.reshape(b, shape), "aligned")
-    if node.op in ("Div", "Mul"):
-        a, b = _zero(e, left, a), _zero(e, right, b)
+    a, b = (
+        # a tensor of one element
+        constant(e.graph.constants[name].reshape(1)) if _is_stored(e, node, name) else value
+        for name, value in ((left, a), (right, b))
+    )
     return a, b
 
 
-def _is_zero(e: RelaxWriter, name: str) -> bool:
-    """Whether a value is the constant number zero of floating point."""
-    array = e.array(name)
-    return array is not None and not array.shape and array.dtype.kind == "f" and array == 0
+def _is_stored(e: RelaxWriter, node: OnnxNode, name: str) -> bool:
+    """Whether an operand is a constant number that TVM must not simplify with.
 
-
-def _zero(e: RelaxWriter, name: str, value: RelaxExpr) -> RelaxExpr:
-    """A constant zero as a tensor of one element.
-
-    TVM takes the product of a number 0 and NaN for 0, and refuses to divide by it.
+    TVM takes the product of a number 0 and NaN for 0, and refuses to divide by it. It negates
+    integers, which a signed type's minimum has no room for, and takes the ends of int64 for
+    infinite.
     """
-    return constant(e.graph.constants[name].reshape(1)) if _is_zero(e, name) else value
+    array = e.array(name)
+    if array is None or array.shape:
+        return False
+    if array.dtype.kind == "f":
+        return node.op in ("Div", "Mul") and bool(array == 0)
+    if array.dtype.kind not in "iu":
+        return False
+    number, least = int(array), int(np.iinfo(array.dtype).min)
+    return number == least < 0 or abs(number) >= np.iinfo(np.int64).max
 
 
 def zero_rank(e: RelaxWriter, node: OnnxNode, result: RelaxExpr) -> RelaxExpr:
-    """The result without the axis that :func:`_zero` adds to numbers."""
-    added = node.op in ("Div", "Mul") and any(_is_zero(e, name) for name in node.inputs)
+    """The result without the axis that :func:`operands_of` adds to some numbers."""
+    added = any(_is_stored(e, node, name) for name in node.inputs)
     if e.shape(node.outputs[0]) or not added:
         return result
     return op.reshape(e.emit(result, "tensor"), ())

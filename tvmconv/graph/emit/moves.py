@@ -26,6 +26,7 @@ from tvmconv.operators.channels import (
     slice_blocked,
 )
 from tvmconv.operators.interleave import depth_to_space, interleaved
+from tvmconv.operators.picked_rows import picked_rows, runs_of
 from tvmconv.program.joins import JOIN, PART
 from tvmconv.tvm_api import relax, te
 from tvmconv.tvm_api.op_pattern import INJECTIVE
@@ -145,6 +146,24 @@ def picked(emitter: Emitter, node: Node, data: RelaxExpr, record: CallRecord) ->
 
     # TVM assumes that operators with indices from memory cannot be merged
     return emitter.call(expression, [data, *numbers], record, attrs={"op_pattern": INJECTIVE})
+
+
+def picked_plain(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
+    """Rows and columns of plain images; neighboring columns are copied by vectors."""
+    data, dims = emitter.as_plain(node.args[0]), node.output.dims
+    rows, columns = node.attrs["rows"], node.attrs["columns"]
+    # whole rows are vectors, which may be merged with other operators
+    runs = runs_of(columns) if columns else None
+    if runs is None or not emitter.machine.runs_along_axes or node.output.dtype == "bool":
+        return picked(emitter, node, data, record)
+    view = emitter.reshape(data, (dims[0] * dims[1], *node.args[0].dims[2:]))
+    numbers = [] if rows is None else [constant_of(np.array(rows, np.int32), "int32")]
+
+    def expression(x: Tensor, *indices: Tensor) -> Tensor:
+        return picked_rows(x, indices[0] if indices else None, runs, emitter.lanes)
+
+    result = emitter.call(expression, [view, *numbers], record, opaque=True)
+    return emitter.reshape(result, dims, node.layer)
 
 
 def _pick(emitter: Emitter, node: Node) -> None:

@@ -13,7 +13,7 @@ from tvmconv.graph.blockable import is_channels_last
 from tvmconv.graph.emit.attention import emit_attention
 from tvmconv.graph.emit.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.emit.indices import CALLS, emit_without_loops
-from tvmconv.graph.emit.moves import picked, rows_of_blocks
+from tvmconv.graph.emit.moves import picked_plain, rows_of_blocks
 from tvmconv.graph.emit.operators import average, depth_pool
 from tvmconv.graph.emit.plain_moves import (
     depth_to_space_plain,
@@ -81,7 +81,7 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
     elif node.op == STANDARDIZE:
         standardize_plain(emitter, node)
     elif node.op == PICK:
-        emitter.plain[node.output] = picked(emitter, node, emitter.as_plain(node.args[0]), record)
+        emitter.plain[node.output] = picked_plain(emitter, node, record)
     elif node.op == PRODUCT:
         axes = node.attrs["axes"]
         record = CallRecord(node.layer, "matmul")

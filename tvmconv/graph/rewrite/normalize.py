@@ -34,7 +34,7 @@ from tvmconv.graph.rewrite.padding import merge_padding, pad_ceilings
 from tvmconv.graph.rewrite.patterns import fuse_patterns
 from tvmconv.graph.rewrite.resized_channels import convolve_before_resize
 from tvmconv.graph.rewrite.reversed_sums import reverse_sums
-from tvmconv.graph.rewrite.row_gathers import fuse_picks
+from tvmconv.graph.rewrite.row_gathers import fuse_picks, pick_along_rows
 from tvmconv.graph.rewrite.row_moves import merge_row_moves
 from tvmconv.graph.rewrite.statistics import fuse_statistics
 from tvmconv.graph.rewrite.tokens import transpose_images
@@ -101,6 +101,7 @@ def normalize(graph: Graph, machine: Device, requantize: str = "float") -> None:
         rewrite_products(graph)
         fuse_attention(graph, machine)
         merge_row_moves(graph)
+        pick_along_rows(graph)
 
 
 def _note_quantized(graph: Graph) -> None:
