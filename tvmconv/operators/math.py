@@ -33,7 +33,7 @@ _TWICE_EXP = (
     2.0,
     2.0,
 )
-# Twice the minimax polynomial of degree 5 relative to e**-x, to 7.5e-8: 1 + e**-x rounds by as much.
+# Twice the minimax polynomial of degree 5 relative to e**-x, to 7.5e-8: 1 + e**-x rounds as much.
 _TWICE_NEGATIVE_EXP = (
     -0.016595238352,
     0.08383125846,
