@@ -35,12 +35,7 @@ _TWICE_EXP = (
 )
 # Twice the minimax polynomial of degree 5 relative to e**-x, to 7.5e-8: 1 + e**-x rounds as much.
 _TWICE_NEGATIVE_EXP = (
-    -0.016595238352,
-    0.08383125846,
-    -0.333351531,
-    0.9999778532,
-    -1.9999993822,
-    2.000000144,
+    *(-0.016595238352, 0.08383125846, -0.333351531, 0.9999778532, -1.9999993822, 2.000000144),
 )
 LOG2_E, LN2 = 1.44269504088896341, 0.693147180559945309
 _LOG = (
@@ -237,18 +232,15 @@ def inline_sigmoid(x: Expr) -> Expr:
 
 
 def inline_gated(x: Expr, gate: Expr) -> Expr:
-    """``x / (1 + e**-gate)`` without variables: one division, where a factor takes two operations.
-
-    Where ``gate`` is minus infinity the divisor is 2.4e38.
-    """
+    """``x / (1 + e**-gate)`` without variables; the divisor is at most 2.4e38."""
     return x / _one_and_exp(gate)
 
 
 def _one_and_exp(x: Expr) -> Expr:
     """``1 + e**-x`` without variables; NaN stays NaN.
 
-    ``x`` is limited to [-88.4, 87.3], where the power of two is normal or zero. ``count * ln 2`` is
-    exact within the FMA, and ``ln 2`` as FP32 has an error of 2e-9.
+    The power of two is normal or zero. The FMA of the rest needs no second part of ``ln 2``, whose
+    error in FP32 is 2e-9.
     """
     limited_x = between(x, -_EXP_RANGE[1], -_EXP_RANGE[0])
     bias = literal(COUNTS_IN_ONES + _EXP_BIAS, x)
