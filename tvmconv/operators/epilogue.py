@@ -1,8 +1,8 @@
 """Scalar tensor expressions of the fused element-wise steps; all of them vectorize.
 
 An activation with an exponential is one operator, which
-:mod:`tvmconv.tir.general.activations` expands. Its expression has thirty nodes, and a register tile
-has dozens of copies. Schedules and passes would visit all of them.
+:mod:`tvmconv.tir.general.activations` expands. Its expression has dozens of nodes, and a register
+tile has many copies. Schedules and passes would visit all of them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from tvmconv.operators.products import registered
 from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.types import Expr
 
-# operators of activations, of one FP32 number or vector
+# operators of activations, of one FP32 number or vector; GATED multiplies its first operand by the
+# sigmoid of its second
 SIGMOID, TANH, NORMAL = "tvmconv.sigmoid", "tvmconv.tanh", "tvmconv.normal"
+GATED = "tvmconv.gated"
 
 
 def apply_step(
@@ -44,18 +46,18 @@ def apply_step(
         gate = between(value * literal(1.0 / 6.0, value) + literal(0.5, value), 0.0, 1.0)
         return value * gate
     if kind == "silu":
-        return value * _call(SIGMOID, value)
+        return _call(GATED, value, value)
     if kind == "gelu":
         return value * _call(NORMAL, value)
     if kind == "gelutanh":
         cubic = literal(0.7978845608028654, value) + literal(0.035677408136, value) * value * value
         # 1 + tanh(z) is 2 sigmoid(2 z)
-        return value * _call(SIGMOID, literal(2.0, value) * value * cubic)
+        return _call(GATED, value, literal(2.0, value) * value * cubic)
     return _call(TANH, value)
 
 
-def _call(name: str, value: Expr) -> Expr:
-    return tirx.call_intrin("float32", registered(name), value)
+def _call(name: str, *values: Expr) -> Expr:
+    return tirx.call_intrin("float32", registered(name), *values)
 
 
 def apply_epilogue(

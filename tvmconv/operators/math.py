@@ -23,14 +23,6 @@ from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.types import Expr
 
 # Powers from the highest down, constant term last.
-_EXP = (
-    1.9875691500e-4,
-    1.3981999507e-3,
-    8.3334519073e-3,
-    4.1665795894e-2,
-    1.6666665459e-1,
-    5.0000001201e-1,
-)
 # Twice the minimax polynomial for results relative to e**x, to 3.1e-9: rounding errs by more.
 _TWICE_EXP = (
     2.7629167308e-3,
@@ -41,7 +33,11 @@ _TWICE_EXP = (
     2.0,
     2.0,
 )
-LOG2_E = 1.44269504088896341
+# Twice the minimax polynomial of degree 5 relative to e**-x, to 7.5e-8: 1 + e**-x rounds as much.
+_TWICE_NEGATIVE_EXP = (
+    *(-0.016595238352, 0.08383125846, -0.333351531, 0.9999778532, -1.9999993822, 2.000000144),
+)
+LOG2_E, LN2 = 1.44269504088896341, 0.693147180559945309
 _LOG = (
     7.0376836292e-2,
     -1.1514610310e-1,
@@ -149,11 +145,6 @@ def sign(x: Expr) -> Expr:
     return tirx.Select(x > constant(0.0), constant(1.0), below)
 
 
-def clamp(x: Expr, low: float, high: float) -> Expr:
-    """``min(max(x, low), high)``; NaN becomes one of the bounds."""
-    return tirx.min(tirx.max(x, constant(low)), constant(high))
-
-
 def limited(x: Expr, low: float, high: float) -> Expr:
     """``x`` between two bounds; NaN stays NaN, because every comparison with it is false."""
     lower, upper = literal(low, x), literal(high, x)
@@ -235,22 +226,30 @@ def sigmoid(x: Expr) -> Expr:
     return constant(1.0) / (constant(1.0) + exp(constant(0.0) - x))
 
 
-def inline_exp(x: Expr) -> Expr:
-    """``e**x`` without variables; relative error below 2e-7.
-
-    Arguments beyond the finite range of the result saturate; NaN stays NaN.
-    """
-    exponent = tirx.floor(clamp(x, *_EXP_RANGE) * constant(LOG2_E) + constant(0.5))
-    rest = limited(x, *_EXP_RANGE) - exponent * constant(LN2_HIGH) - exponent * constant(LN2_LOW)
-    number = str(exponent.ty.dtype)
-    bits = exponent.astype(number.replace("float", "int"))
-    power = tirx.reinterpret(number, (bits + 127) << 23)
-    return polynomial(rest, (*_EXP, 1.0, 1.0)) * power
-
-
 def inline_sigmoid(x: Expr) -> Expr:
     """``1 / (1 + e**-x)`` without variables."""
-    return constant(1.0) / (constant(1.0) + inline_exp(constant(0.0) - x))
+    return literal(1.0, x) / _one_and_exp(x)
+
+
+def inline_gated(x: Expr, gate: Expr) -> Expr:
+    """``x / (1 + e**-gate)`` without variables; the divisor is at most 2.4e38."""
+    return x / _one_and_exp(gate)
+
+
+def _one_and_exp(x: Expr) -> Expr:
+    """``1 + e**-x`` without variables; NaN stays NaN.
+
+    The power of two is normal or zero. The FMA of the rest needs no second part of ``ln 2``, whose
+    error in FP32 is 2e-9.
+    """
+    limited_x = between(x, -_EXP_RANGE[1], -_EXP_RANGE[0])
+    bias = literal(COUNTS_IN_ONES + _EXP_BIAS, x)
+    # the low bits of this sum are the biased exponent: neither rounded nor converted
+    biased = bias - limited_x * literal(LOG2_E, x)
+    number = str(biased.ty.dtype)
+    power = tirx.reinterpret(number, tirx.reinterpret(number.replace("float", "int"), biased) << 23)
+    rest = limited_x + (biased - bias) * literal(LN2, x)
+    return polynomial(rest, _TWICE_NEGATIVE_EXP) * power + literal(1.0, x)
 
 
 def tanh(x: Expr) -> Expr:

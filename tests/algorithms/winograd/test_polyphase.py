@@ -15,6 +15,7 @@ from tests.kernels import V3, V4, each_machine
 from tests.strategies import conv2d_workloads
 from tests.toy_family import TOY
 from tvmconv.algorithms.winograd.polyphase import PhaseAxis, phase_count, split_filter
+from tvmconv.algorithms.winograd.tiles import product_step, tiling
 from tvmconv.algorithms.winograd.winograd import Winograd
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
@@ -81,6 +82,16 @@ def test_any_problem_thoroughly(machine, workload, seed, cores):
 def test_shapes_that_networks_use(problem):
     workload = Conv2dWorkload.parse(problem)
     check(workload, LANES, offers("winograd", workload, LANES)[0])
+
+
+@pytest.mark.parametrize("cores", [2, 3])
+@pytest.mark.parametrize("size", [(2, 2), (2, 3), (4, 4)])
+def test_threads_share_products_in_another_order(cores, size):
+    workload = Conv2dWorkload.parse("ic16ih12oc24kh3sh2ph1+bias")
+    machine = TOY.with_cores(cores)
+    config = Config.of(mh=size[0], mw=size[1], fused=0, rh=1, rw=1, rt=1, kr=1)
+    assert product_step(tiling(workload, config), config, machine) > 1
+    check(workload, machine, config)
 
 
 @each_machine

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tvmconv.algorithms.winograd.tiles import Tiling
+from tvmconv.algorithms.winograd.tiles import Tiling, busiest, product_step
+from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.microkernel import Microkernel
-from tvmconv.costs.cpu.winograd_traffic import AHEAD, busiest, gap_cycles
+from tvmconv.costs.cpu.winograd_traffic import AHEAD, busiest_share, gap_cycles
 from tvmconv.machines.x86 import MACHINES, as_processor
 from tvmconv.measuring.suites import parse_layer
 
@@ -32,17 +33,25 @@ def test_fmas_of_a_single_unit_wait_for_their_latency_alone() -> None:
     assert Microkernel(replace(zen4, fma_units=2), 2, 2).step_cycles() > 4
 
 
-@pytest.mark.parametrize(("mh", "mw", "share"), [(2, 2, 32 / 25), (2, 3, 40 / 35), (3, 2, 44 / 35)])
-def test_first_of_two_threads_has_fewer_omitted_products(mh: int, mw: int, share: float) -> None:
-    two = replace(AVX2, cores=2)
+@pytest.mark.parametrize(("mh", "mw", "consecutive"), [(2, 2, 32 / 25), (2, 3, 40 / 35)])
+def test_two_threads_have_the_same_products_of_a_strided_kernel(
+    mh: int, mw: int, consecutive: float
+) -> None:
     strided = _workload("ic128ih28oc256kh3sh2ph1")
-    assert busiest(strided, two, Tiling(strided, mh, mw), 2) == pytest.approx(share)
-    assert busiest(strided, AVX2, Tiling(strided, mh, mw), 2) == 1
+    tiles, staged = Tiling(strided, mh, mw), Config.of(mh=mh, mw=mw, kr=2, fused=0)
+    assert busiest(tiles.work, 2, 16) == pytest.approx(consecutive)
+    assert busiest_share(replace(AVX2, cores=2), tiles, staged) < 1.03
+    assert busiest_share(AVX2, tiles, staged) == 1
 
 
-def test_threads_share_products_of_stride_1_equally() -> None:
-    dense = _workload("ic128ih28oc256kh3ph1")
-    assert busiest(dense, replace(AVX2, cores=2), Tiling(dense, 4, 4), 2) == 1
+def test_products_keep_their_order_where_all_have_the_same_work() -> None:
+    two = replace(AVX2, cores=2)
+    dense, strided = (_workload(f"ic128ih28oc256kh3{stride}ph1") for stride in ("", "sh2"))
+    staged, fused = (Config.of(mh=4, mw=4, kr=2, fused=flag) for flag in (0, 1))
+    assert product_step(Tiling(dense, 4, 4), staged, two) == 1
+    assert busiest_share(two, Tiling(dense, 4, 4), staged) == 1
+    assert product_step(Tiling(strided, 4, 4), fused, two) == 1
+    assert product_step(Tiling(strided, 4, 4), staged, AVX2) == 1
 
 
 def test_omitted_weights_leave_gaps_in_the_stream() -> None:

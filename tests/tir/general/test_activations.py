@@ -13,20 +13,27 @@ from tvm.script import tirx as T
 from tests.operators.harness import HOST, Built
 from tests.tir.rewrites import check, check_same
 from tvmconv.operators import math
-from tvmconv.operators.epilogue import NORMAL, SIGMOID, TANH
+from tvmconv.operators.epilogue import GATED, NORMAL, SIGMOID, TANH
 from tvmconv.operators.products import registered
 from tvmconv.tir.general.activations import Activations
 
-EXPRESSIONS = {SIGMOID: math.inline_sigmoid, TANH: math.inline_tanh, NORMAL: math.inline_normal}
+EXPRESSIONS = {
+    SIGMOID: math.inline_sigmoid,
+    GATED: lambda x: math.inline_gated(x, x),
+    TANH: math.inline_tanh,
+    NORMAL: math.inline_normal,
+}
 REFERENCES = {
     SIGMOID: lambda x: 1 / (1 + np.exp(-x)),
+    GATED: lambda x: x / (1 + np.exp(np.minimum(-x, 88))),
     TANH: np.tanh,
     NORMAL: np.vectorize(lambda x: (1 + erf(x / 2**0.5)) / 2),
 }
 
 
 def activation(name, x):
-    return tirx.call_intrin("float32", registered(name), x)
+    operands = [x, x] if name == GATED else [x]
+    return tirx.call_intrin("float32", registered(name), *operands)
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
@@ -63,6 +70,13 @@ def test_the_normal_distribution_ends_at_0_and_1_without_fmas():
 
     ratio = end * polynomial(math._NORMAL_NUMERATOR) / polynomial(math._NORMAL_DENOMINATOR)
     assert ratio.dtype == np.float32 and ratio == 0.5
+
+
+@pytest.mark.parametrize("name", [SIGMOID, GATED])
+def test_results_with_an_exponential_are_precise(name):
+    x = np.linspace(-87, 87, 40001, dtype="float32")
+    built = Built(lambda t: te.compute(t.shape, lambda i: activation(name, t[i])), [x], HOST)
+    np.testing.assert_allclose(built()[0], REFERENCES[name](x.astype("float64")), 4e-7)
 
 
 @pytest.mark.parametrize("name", REFERENCES)

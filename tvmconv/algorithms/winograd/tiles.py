@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from math import gcd
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +67,17 @@ class Tiling:
     def products(self) -> int:
         """Multiplications per tile and pair of channels."""
         return self.vertical.n * self.horizontal.n
+
+    @property
+    def work(self) -> tuple[int, ...]:
+        """Phases that each product sums. Products are numbered down the columns of a tile.
+
+        The last row and column are at infinity, where phases without the last tap are omitted.
+        """
+        tall, wide = phases(self.workload)
+        rows = [tall.count] * (self.vertical.n - 1) + [tall.whole]
+        columns = [wide.count] * (self.horizontal.n - 1) + [wide.whole]
+        return tuple(row * column for column in columns for row in rows)
 
     @property
     def rows(self) -> int:
@@ -177,6 +190,35 @@ def is_representable(tiles: Tiling) -> bool:
     """Whether a tile's transformed values fit their type."""
     types = tiles.workload.types
     return not types.is_integer or fits_shorts(*tiles.integer, types)
+
+
+def product_step(tiles: Tiling, config: Config, machine: Machine) -> int:
+    """The distance between products that are computed one after the other, modulo their number.
+
+    Threads share consecutive products of a stage. The step divides products of different work most
+    evenly. It is 1 for one thread, for equal work, and for regions.
+    """
+    return 1 if config.int("fused") else _even_step(tiles.work, machine.cores)
+
+
+@cache
+def _even_step(work: tuple[int, ...], threads: int) -> int:
+    if threads == 1 or len(set(work)) == 1:
+        return 1
+    coprime = (step for step in range(1, len(work)) if gcd(step, len(work)) == 1)
+    return min(coprime, key=lambda step: busiest(work, threads, step=step))
+
+
+def busiest(work: tuple[int, ...], threads: int, panels: int = 1, step: int = 1) -> float:
+    """Work of the thread with the most, over the mean.
+
+    Threads share products in steps of ``step``, each with ``panels`` equal tasks.
+    """
+    ordered = (work[place * step % len(work)] for place in range(len(work)))
+    tasks = [each for each in ordered for _ in range(panels)]
+    most = -(-len(tasks) // threads)
+    parts = (sum(tasks[at : at + most]) for at in range(0, len(tasks), most))
+    return max(parts) * threads / sum(tasks)
 
 
 def region_tiles(tiles: Tiling, config: Config) -> int:

@@ -7,7 +7,8 @@ channels instead of products: every stage then works on the blocked layout of th
 2. ``columns``, ``transform``: ``V = B^T d B`` of every input tile; padding is a predicate.
 3. ``conv2d``: for each of the ``n_h * n_w`` products a GEMM over the input channels. Products are
    numbered down the columns of a tile, which stage 4 reads, while stage 2 writes rows. Both stages
-   then access neighboring planes at a time.
+   then access neighboring planes at a time. Threads that share products of different work compute
+   and store them in another order.
 4. ``rows``, ``output``: ``A^T M A``, the epilogue, and only the pixels that exist.
 
 Strided layers, and layers with long kernels, are sums of layers with short dense kernels
@@ -36,6 +37,7 @@ from tvmconv.algorithms.winograd.tiles import (
     filter_taps,
     is_representable,
     plane_strides,
+    product_step,
     region_tiles,
     summed_blocks,
     summed_products,
@@ -164,15 +166,19 @@ class Winograd(Algorithm):
         c = te.reduce_axis((0, steps), "c")
         axes = [a, b, c] if phase_count(w) > 1 else [b, c]
 
+        step = product_step(tiles, config, machine)
+        # the place of a product is its number times this
+        back = pow(step, -1, tiles.products)
+
         def whole(p: Expr, value: Expr) -> Expr:
             # at infinity phases without a last tap are zero
-            for step, axis, size, n in (
+            for phase, axis, size, n in (
                 (b, along, phase_blocks, p // tall.n == wide.n - 1),
                 (a, down, 1, p % tall.n == tall.n - 1),
             ):
                 if axis.whole < axis.count:
                     bound = tirx.if_then_else(n, axis.whole * size, axis.count * size)
-                    value = tirx.if_then_else(step < bound, value, literal(0, value))
+                    value = tirx.if_then_else(phase < bound, value, literal(0, value))
             if steps > packed[3]:
                 value = tirx.if_then_else(c < packed[3], value, literal(0, value))
             return value
@@ -180,6 +186,7 @@ class Winograd(Algorithm):
         def multiplied(p: Expr, kb: Expr, t: Expr, k: Expr) -> Expr:
             cb = a * row_blocks + b if len(axes) > 2 else b
             at = (p, kb // kr, cb, c, kb % kr, k)
+            p = p * step % tiles.products
             plane = p % tall.n * wide.n + p // tall.n
             if not multiply.is_packed:
                 return whole(p, transformed[plane, cb, t, c] * given.weight[at])
@@ -197,7 +204,13 @@ class Winograd(Algorithm):
             (out_blocks, tiles.count, tiles.mh, wide.n, lanes),
             lambda kb, t, i, q, k: choose(
                 i,
-                output_rows(tall, [product[q * tall.n + p, kb, t, k] for p in range(tall.n)]),
+                output_rows(
+                    tall,
+                    [
+                        product[(q * tall.n + p) * back % tiles.products, kb, t, k]
+                        for p in range(tall.n)
+                    ],
+                ),
             ),
             name="rows",
         )
@@ -256,7 +269,8 @@ class Winograd(Algorithm):
         padded[: workload.out_channels, :, : workload.in_channels] = filters
         result = np.empty(shape, self.packed_type(workload))
         order = np.arange(tiles.products).reshape(tiles.vertical.n, -1).T.ravel().argsort()
-        for p, taps in zip(order, filter_taps(tiles), strict=True):
+        order = order * pow(product_step(tiles, config, machine), -1, tiles.products)
+        for p, taps in zip(order % tiles.products, filter_taps(tiles), strict=True):
             plane = np.tensordot(padded, sign * taps, 2)
             blocked = plane.reshape(groups, kr, lanes, blocks, steps, -1)
             result[p] = blocked.transpose(0, 3, 4, 1, 2, 5).reshape(shape[1:])

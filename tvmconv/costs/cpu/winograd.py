@@ -272,7 +272,7 @@ class WinogradModel:
         found = {name: value * idle / cores for name, value in parts.items()}
         fused = bool(config.int("fused"))
         if not fused and cores > 1:
-            most = traffic.busiest(self.workload, self.machine, tiles, config.int("kr"))
+            most = traffic.busiest_share(self.machine, tiles, config)
             found["arithmetic"] = parts["arithmetic"] * most / cores
         shared = traffic.of_threads(self.workload, self.machine, tiles, tasks, fused=fused)
         found["weights"] += shared.pop("weights")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from tvmconv.algorithms.winograd.polyphase import phase_count, phases
 from tvmconv.algorithms.winograd.tiles import (
     Tiling,
+    busiest,
+    product_step,
     summed_blocks,
     summed_products,
     workspace_planes,
 )
+from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu import constants
@@ -63,20 +66,14 @@ def gap_cycles(workload: Conv2dWorkload, machine: Machine, tiles: Tiling, kr: in
     return gaps * panels * min(AHEAD, phase) / (constants.ON_DEMAND * memory_rate(machine))
 
 
-def busiest(workload: Conv2dWorkload, machine: Machine, tiles: Tiling, kr: int) -> float:
+def busiest_share(machine: Machine, tiles: Tiling, config: Config) -> float:
     """Work of the thread with the most products, over the mean, if stages are shared by products.
 
-    Threads get as many register tiles of ``kr`` output blocks, column by column of products. Phases
-    without the last tap omit the last products, so that the last thread has less work.
+    Threads get as many register tiles of ``kr`` output blocks.
     """
-    tall, wide = phases(workload)
-    panels = -(-machine.blocks(workload.out_channels) // kr)
-    rows = [tall.count] * (tiles.vertical.n - 1) + [tall.whole]
-    columns = [wide.count] * (tiles.horizontal.n - 1) + [wide.whole]
-    work = [row * column for column in columns for row in rows for _ in range(panels)]
-    most = -(-len(work) // machine.cores)
-    parts = [sum(work[at : at + most]) for at in range(0, len(work), most)]
-    return max(parts) * machine.cores / sum(work)
+    panels = -(-machine.blocks(tiles.workload.out_channels) // config.int("kr"))
+    step = product_step(tiles, config, machine)
+    return busiest(tiles.work, machine.cores, panels, step)
 
 
 def of_threads(
