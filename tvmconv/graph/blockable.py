@@ -73,9 +73,12 @@ def _activation(node: Node) -> bool:
 
 
 def is_exact(node: Node) -> bool:
-    """Whether a depth-to-space leaves no row or column out."""
+    """Whether a depth-to-space leaves no plane, row or column out."""
     sizes = zip(node.args[0].dims[2:], node.attrs["block"], strict=True)
     whole = tuple(size * block for size, block in sizes)
+    depth = node.attrs.get("depth")
+    if depth is not None and not depth.is_exact:
+        return False
     return node.attrs["crop"] == (0, 0) and node.output.dims[2:] == whole
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tvmconv.graph.blockable import is_exact
 from tvmconv.graph.emit.emitter import CallRecord, Emitter
 from tvmconv.graph.ir import Node
 from tvmconv.graph.rewrite.tokens import axes_of
+from tvmconv.operators.interleave import DepthPhases
 from tvmconv.operators.row_groups import PIECE
 from tvmconv.tir.annotations import TRANSPOSE_LANES, TRANSPOSE_NEIGHBORS
 from tvmconv.tvm_api import relax, te
@@ -52,17 +54,19 @@ def depth_to_space_plain(emitter: Emitter, node: Node, record: CallRecord) -> No
     """Interleave groups of channels into space: :mod:`tvmconv.operators.interleave`."""
     attrs, (batch, channels, height, width) = node.attrs, node.output.dims
     (bh, bw), inner, stride, crop = (attrs[k] for k in ("block", "inner", "stride", "crop"))
-    rows, columns = node.args[0].dims[2:]
+    images, _, rows, columns = node.args[0].dims
+    depth: DepthPhases | None = attrs.get("depth")
+    planes = depth.stride if depth else 1
     data = emitter.as_plain(node.args[0])
-    if (rows * bh, columns * bw) == (height, width) and inner in (1, channels):
+    if is_exact(node) and inner in (1, channels):
         # an axis for each part of an index: a transposition by vectors, without divisions
-        groups, phases = channels // inner, bh * bw * stride
-        view = emitter.reshape(data, (batch, groups, phases, rows, columns))
+        groups, phases = channels // inner, planes * bh * bw * stride
+        view = emitter.reshape(data, (images, groups, phases, rows, columns))
 
         def parts(x: Tensor) -> Tensor:
             return te.compute(
-                (batch, groups, inner, rows, bh, columns, bw),
-                lambda n, g, o, h, a, w, b: x[n, g, (a * bw + b) * stride + o, h, w],
+                (images, planes, groups, inner, rows, bh, columns, bw),
+                lambda n, p, g, o, h, a, w, b: x[n, g, ((p * bh + a) * bw + b) * stride + o, h, w],
                 name="depth_to_space",
             )
 
@@ -73,9 +77,10 @@ def depth_to_space_plain(emitter: Emitter, node: Node, record: CallRecord) -> No
     def expression(x: Tensor) -> Tensor:
         def element(n: Expr, k: Expr, h: Expr, w: Expr) -> Expr:
             y, z = h + crop[0], w + crop[1]
-            phase = y % bh * bw + z % bw
-            channel = (k // inner * (bh * bw) + phase) * stride + k % inner
-            return x[n, channel, y // bh, z // bw]
+            image, own = depth.source(n) if depth else (n, 0)
+            phase = (own * bh + y % bh) * bw + z % bw
+            channel = (k // inner * (planes * bh * bw) + phase) * stride + k % inner
+            return x[image, channel, y // bh, z // bw]
 
         return te.compute((batch, channels, height, width), element, name="depth_to_space")
 
