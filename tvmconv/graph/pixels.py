@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import inf, prod
 
 from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.decision import Decision
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cpu.pixel_conv import interleaved_product_cycles, pixel_cycles, scattered_cycles
+from tvmconv.costs.cpu.pixel_conv import (
+    interleaved_product_cycles,
+    pixel_cycles,
+    scattered_cycles,
+    tap_product_cycles,
+)
 from tvmconv.costs.cpu.reorder import reorder_cycles
 from tvmconv.graph.blockable import can_block, is_exact, moves_blocks
 from tvmconv.graph.ir import Graph, Node, Value
@@ -24,11 +29,13 @@ from tvmconv.selection.reasons import millions
 class PixelLayer:
     """A convolution with vectors of pixels, and the reason for reports.
 
-    ``interleave`` is a depth-to-space that the kernel also computes, if any.
+    ``interleave`` is a depth-to-space that the kernel also computes, if any. With
+    ``adds_taps``, it is a product of all taps with all pixels, whose sums are then added.
     """
 
     interleave: Node | None
     reason: str
+    adds_taps: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,10 +116,15 @@ def by_pixels(
         blocks += interleaving_cycles(shape, machine)
     if w.data_layout == "NCHWc" and not around.is_blocked:
         blocks += reorder_cycles(w.data_shape, machine)
-    pixels = min(
-        pixel_cycles(interleaved, machine, phases),
-        interleaved_product_cycles(interleaved, machine, phases),
-    )
+    added = inf if interleave is not None or w.has("add") else tap_product_cycles(w, machine)
+    pixels = added
+    if not w.is_volume:
+        pixels = min(
+            added,
+            pixel_cycles(interleaved, machine, phases),
+            interleaved_product_cycles(interleaved, machine, phases),
+        )
+    adds_taps = pixels == added
     if interleave is not None and not is_exact(interleave):
         pixels += reorder_cycles(shape, machine)
     if around.is_blocked:
@@ -128,14 +140,14 @@ def by_pixels(
         f"vectors of positions, not of channels: {cause}; predicted {millions(pixels)}, "
         f"{chosen.algorithm} {millions(blocks)}, layout changes included"
     )
-    return PixelLayer(interleave, reason)
+    return PixelLayer(interleave, reason, adds_taps)
 
 
 def _is_possible(workload: Conv2dWorkload, machine: Machine) -> bool:
     """Whether an FP32 image fills a vector of fixed length."""
     w = workload
     wide = w.out_height * w.out_width >= machine.lanes
-    return wide and w.types == FLOAT32 and not w.is_volume and not machine.vector.scalable
+    return wide and w.types == FLOAT32 and not machine.vector.scalable
 
 
 def _is_free(layer: str, policy: Policy | None) -> bool:
