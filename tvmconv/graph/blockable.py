@@ -88,6 +88,12 @@ def moves_blocks(node: Node, block: int) -> bool:
     return stride % block == 0 and (inner % block == 0 or inner == node.output.dims[1])
 
 
+def moves_channels(node: Node, block: int) -> bool:
+    """Whether a node is a depth-to-space of FP32 that would copy a block channel by channel."""
+    single = node.op == "depth_to_space" and node.output.is_float_map
+    return single and not moves_blocks(node, block)
+
+
 def is_broadcast(value: Value, shape: tuple[int, ...]) -> bool:
     """Whether a tensor, of rank 4 or constant, extends to a shape along axes of size 1."""
     if value.shape is None or value.dtype != "float32" or len(value.shape) > 4:

@@ -16,7 +16,7 @@ from tvmconv.costs.cpu.pixel_conv import (
     tap_product_cycles,
 )
 from tvmconv.costs.cpu.reorder import reorder_cycles
-from tvmconv.graph.blockable import can_block, is_exact, moves_blocks
+from tvmconv.graph.blockable import can_block, is_exact, moves_blocks, moves_channels
 from tvmconv.graph.ir import Graph, Node, Value
 from tvmconv.graph.match import CONV, DENSE
 from tvmconv.kernels import registry
@@ -48,20 +48,26 @@ class Around:
 
     @classmethod
     def of(
-        cls, result: Value, users: Mapping[Value, list[Node]], graph: Graph, *, is_blocked: bool
+        cls,
+        result: Value,
+        users: Mapping[Value, list[Node]],
+        graph: Graph,
+        block: int,
+        *,
+        is_blocked: bool,
     ) -> Around:
-        """The layouts around the result of a layer."""
+        """The layouts around the result of a layer; ``block`` is the channels of a block."""
         readers = users.get(result, [])
-        on_blocks = [_reads_blocks(reader, users) for reader in readers]
+        on_blocks = [_reads_blocks(reader, users, block) for reader in readers]
         wants_plain = result in graph.outputs or not all(on_blocks)
         return cls(is_blocked, any(on_blocks), wants_plain)
 
 
-def _reads_blocks(reader: Node, users: Mapping[Value, list[Node]]) -> bool:
+def _reads_blocks(reader: Node, users: Mapping[Value, list[Node]], block: int) -> bool:
     """Whether a node, or a fully connected layer after its reshape, reads blocks."""
     if reader.op == "reshape":
         return any(user.op == DENSE for user in users.get(reader.output, ()))
-    return reader.op == CONV or can_block(reader)
+    return reader.op == CONV or (can_block(reader) and not moves_channels(reader, block))
 
 
 def interleaving(node: Node, readers: Sequence[Node]) -> Node | None:

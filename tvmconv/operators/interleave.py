@@ -28,10 +28,14 @@ class DepthPhases:
 
     def source(self, n: Expr) -> tuple[Expr, Expr]:
         """The image that holds a plane, and the plane's phase."""
+        plane = self.uncropped(n)
+        return plane // self.stride, plane % self.stride
+
+    def uncropped(self, n: Expr) -> Expr:
+        """The place of a plane among those of all images."""
         if self.is_exact:
-            return n // self.stride, n % self.stride
-        plane = n % self.planes + self.crop
-        return n // self.planes * self.images + plane // self.stride, plane % self.stride
+            return n
+        return n // self.planes * (self.images * self.stride) + n % self.planes + self.crop
 
 
 def depth_to_space(

@@ -24,9 +24,10 @@ _BUFFER_ELEMENTS = 4096
 
 
 def has_tap_products(workload: Conv2dWorkload) -> bool:
-    """Whether neighboring outputs read neighboring pixels."""
+    """Whether neighboring outputs read neighboring pixels, and each of them several."""
     w = workload
-    return (w.stride_d, w.stride_h, w.stride_w) == (1, 1, 1)
+    several = w.kernel_d * w.kernel_h * w.kernel_w > 1
+    return several and (w.stride_d, w.stride_h, w.stride_w) == (1, 1, 1)
 
 
 def tap_rows(weight: FloatArray, workload: Conv2dWorkload) -> FloatArray:

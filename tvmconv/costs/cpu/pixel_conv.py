@@ -185,4 +185,8 @@ def tap_product_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
     added = images * w.in_height * rows * (constants.TAP_ROW + w.kernel_w * vectors)
     finished = w.out_planes * w.out_height * (rows + w.kernel_w * (constants.TAP_ROW + vectors))
     sums = constants.TAP_VECTOR * w.out_channels * (added + finished)
-    return (images * product + sums) / machine.cores
+    # products are written and read
+    moved, rates = 2.0 * itemsize(w.types.output) * images * w.groups * taps * pixels, machine.rates
+    far = moved > machine.last_cache_bytes
+    moves = moved / (rates.memory if far else rates.behind_l2) if moved > machine.l2_bytes else 0.0
+    return (images * product + sums + moves) / machine.cores

@@ -52,39 +52,36 @@ def transposes_rows(node: Node) -> bool:
 
 def depth_to_space_plain(emitter: Emitter, node: Node, record: CallRecord) -> None:
     """Interleave groups of channels into space: :mod:`tvmconv.operators.interleave`."""
-    attrs, (batch, channels, height, width) = node.attrs, node.output.dims
+    attrs, dims = node.attrs, node.output.dims
     (bh, bw), inner, stride, crop = (attrs[k] for k in ("block", "inner", "stride", "crop"))
     images, _, rows, columns = node.args[0].dims
     depth: DepthPhases | None = attrs.get("depth")
     planes = depth.stride if depth else 1
-    data = emitter.as_plain(node.args[0])
-    if is_exact(node) and inner in (1, channels):
-        # an axis for each part of an index: a transposition by vectors, without divisions
-        groups, phases = channels // inner, planes * bh * bw * stride
-        view = emitter.reshape(data, (images, groups, phases, rows, columns))
+    # an axis for each part of an index: a transposition by vectors, without divisions
+    groups, phases = dims[1] // inner, planes * bh * bw * stride
+    view = emitter.reshape(emitter.as_plain(node.args[0]), (images, groups, phases, rows, columns))
 
-        def parts(x: Tensor) -> Tensor:
-            return te.compute(
-                (images, planes, groups, inner, rows, bh, columns, bw),
-                lambda n, p, g, o, h, a, w, b: x[n, g, ((p * bh + a) * bw + b) * stride + o, h, w],
-                name="depth_to_space",
-            )
+    def parts(x: Tensor) -> Tensor:
+        return te.compute(
+            (images, planes, groups, inner, rows, bh, columns, bw),
+            lambda n, p, g, o, h, a, w, b: x[n, g, ((p * bh + a) * bw + b) * stride + o, h, w],
+            name="depth_to_space",
+        )
 
-        split = emitter.call(parts, [view], record, opaque=True)
-        emitter.plain[node.output] = emitter.reshape(split, node.output.dims, node.layer)
-        return
+    split = emitter.call(parts, [view], record, opaque=True)
+    if not is_exact(node):
+        whole = (images * planes, dims[1], rows * bh, columns * bw)
+        image = emitter.reshape(split, whole, node.layer)
 
-    def expression(x: Tensor) -> Tensor:
-        def element(n: Expr, k: Expr, h: Expr, w: Expr) -> Expr:
-            y, z = h + crop[0], w + crop[1]
-            image, own = depth.source(n) if depth else (n, 0)
-            phase = (own * bh + y % bh) * bw + z % bw
-            channel = (k // inner * (planes * bh * bw) + phase) * stride + k % inner
-            return x[image, channel, y // bh, z // bw]
+        def cropped(x: Tensor) -> Tensor:
+            def element(n: Expr, k: Expr, h: Expr, w: Expr) -> Expr:
+                plane = depth.uncropped(n) if depth else n
+                return x[plane, k, h + crop[0], w + crop[1]]
 
-        return te.compute((batch, channels, height, width), element, name="depth_to_space")
+            return te.compute(dims, element, name="crop")
 
-    emitter.plain[node.output] = emitter.call(expression, [data], record)
+        split = emitter.call(cropped, [image], CallRecord(node.layer, "crop"))
+    emitter.plain[node.output] = emitter.reshape(split, dims, node.layer)
 
 
 def rows_of_columns(
