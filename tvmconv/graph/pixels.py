@@ -9,6 +9,7 @@ from math import inf, prod
 from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.decision import Decision
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.pixel_conv import (
     interleaved_product_cycles,
     pixel_cycles,
@@ -94,7 +95,8 @@ def by_pixels(
     Candidates are layers whose channel blocks would hold zeros: groups that blocks do not divide,
     several outputs of each input channel, few channels. So are depthwise transposed convolutions,
     whose phases are neighbors in a block. If no value around a layer is
-    blocked, layers with few input channels and transposed convolutions are candidates, too. Layers
+    blocked, layers with few input channels and transposed convolutions are candidates, too.
+    Layers with few outputs are candidates for a product of all taps. Layers
     whose algorithm or memory the user restricts are not. ``decision`` is the algorithm on blocks.
     """
     w, chosen = decision.workload, decision.chosen
@@ -110,7 +112,11 @@ def by_pixels(
     alone = not around.is_blocked and not around.wants_blocks
     few = interleave is not None or w.in_channels < block
     scattered = interleave is not None and not moves_blocks(interleave, block)
-    if not (zeros or scattered or (alone and few)):
+    fits = not w.is_volume and (zeros or scattered or (alone and few))
+    added = inf
+    if interleave is None and w.out_channels // w.groups < block and not w.has("add"):
+        added = tap_product_cycles(w, machine)
+    if not fits and added == inf:
         return None
     interleaved, phases = w, (1, 1)
     shape: tuple[int, ...] = w.result_shape
@@ -122,9 +128,8 @@ def by_pixels(
         blocks += interleaving_cycles(shape, machine)
     if w.data_layout == "NCHWc" and not around.is_blocked:
         blocks += reorder_cycles(w.data_shape, machine)
-    added = inf if interleave is not None or w.has("add") else tap_product_cycles(w, machine)
     pixels = added
-    if not w.is_volume:
+    if fits:
         pixels = min(
             added,
             pixel_cycles(interleaved, machine, phases),
@@ -137,11 +142,13 @@ def by_pixels(
         pixels += reorder_cycles(w.data_shape, machine)
     blocks += reorder_cycles(shape, machine) if around.wants_plain else 0.0
     pixels += reorder_cycles(shape, machine) if around.wants_blocks else 0.0
-    if pixels >= blocks:
+    if pixels >= blocks * (1.0 if fits else constants.TAP_SHARE):
         return None
     cause = "its neighbors are plain tensors"
     if zeros or scattered:
         cause = "channel blocks would hold " + ("zeros" if zeros else "several phases")
+    elif adds_taps:
+        cause = "it has few outputs"
     reason = (
         f"vectors of positions, not of channels: {cause}; predicted {millions(pixels)}, "
         f"{chosen.algorithm} {millions(blocks)}, layout changes included"

@@ -127,7 +127,7 @@ def _emit_tap_products(emitter: Emitter, node: Node, reason: str) -> None:
     columns = emitter.reshape(emitter.as_plain(data), shape)
     rows = constant_of(tap_rows(as_float32(weight.data), w), "float32")
     axes = ((0, 1, 2), (0, 1, 2, 3))
-    record = CallRecord(node.layer, "matmul", str(w), w.flops, reason)
+    record = CallRecord(node.layer, PIXEL_CONV, str(w), w.flops, reason)
     made = emitter.call(lambda a, b: matmul(a, b, axes), [rows, columns], record, opaque=True)
     shape = (images, groups * each, taps // w.kernel_w, w.kernel_w, w.in_height, w.in_width)
     made = emitter.reshape(made, shape)
