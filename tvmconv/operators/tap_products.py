@@ -33,8 +33,8 @@ def has_tap_products(workload: Conv2dWorkload) -> bool:
 def tap_rows(weight: FloatArray, workload: Conv2dWorkload) -> FloatArray:
     """``(K, C / G, T * R, S)`` to ``(G, K / G * T * R * S, C / G)``."""
     groups, (_, channels, *_) = workload.groups, weight.shape
-    rows = weight.reshape(groups, -1, channels, weight.shape[2] * weight.shape[3])
-    rows = rows.transpose(0, 1, 3, 2).reshape(groups, -1, channels)
+    taps = weight.reshape(groups, -1, channels, weight.shape[2] * weight.shape[3])
+    rows = taps.transpose(0, 1, 3, 2).reshape(groups, -1, channels)
     return np.ascontiguousarray(rows, np.float32)
 
 

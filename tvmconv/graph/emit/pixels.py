@@ -129,8 +129,8 @@ def _emit_tap_products(emitter: Emitter, node: Node, reason: str) -> None:
     axes = ((0, 1, 2), (0, 1, 2, 3))
     record = CallRecord(node.layer, PIXEL_CONV, str(w), w.flops, reason)
     made = emitter.call(lambda a, b: matmul(a, b, axes), [rows, columns], record, opaque=True)
-    shape = (images, groups * each, taps // w.kernel_w, w.kernel_w, w.in_height, w.in_width)
-    made = emitter.reshape(made, shape)
+    parts = (images, groups * each, taps // w.kernel_w, w.kernel_w, w.in_height, w.in_width)
+    made = emitter.reshape(made, parts)
     record = CallRecord(node.layer, "add_taps")
     sums = emitter.call(lambda x: add_taps(x, w, lanes), [made], record, opaque=True)
     if w.epilogue:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -233,11 +234,12 @@ def _phase_weight(weight: Array, groups: int, stride: int, axes: tuple[_PhaseAxi
     grouped = weight.reshape(groups, per_group, inner, *kernel).swapaxes(1, 2)
     phases, taps = ([len(axis.places) for axis in axes], [axis.taps for axis in axes])
     result = np.zeros((groups, *phases, stride, per_group, *taps), weight.dtype)
-    every = slice(None)
+    every: Any = slice(None)
     for phase in np.ndindex(*phases):
         chosen = (axis.places[part] for axis, part in zip(axes, phase, strict=True))
         for places in product(*chosen):
-            tap, element = zip(*places, strict=True)
+            tap: tuple[Any, ...] = tuple(place for place, _ in places)
+            element: list[Any] = [kernel for _, kernel in places]
             part = grouped[(..., *element)]
             result[(every, *phase, slice(inner), every, *tap)] = part
     return result.reshape(-1, per_group, *taps)
