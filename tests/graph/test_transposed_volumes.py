@@ -7,6 +7,7 @@ import random
 import pytest
 
 from tests.graph.network import Net, check
+from tvmconv.core.workload import Conv2dWorkload
 
 
 def transposed(net: Net, rng: random.Random, channels: int) -> str:
@@ -47,6 +48,23 @@ def test_planes_are_interleaved_by_whole_blocks_and_channel_by_channel():
     operators = [call.operator for call in made.calls]
     assert operators.count("depth_to_space") == len(outputs)
     assert not {"strided_slice", "pad", "add"} & set(operators)
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+def test_empty_phases_of_short_kernels_are_no_outputs(groups: int):
+    """Planes, rows and columns that no kernel element reaches have the bias only."""
+    net = Net(1, 4, 3, 5, 6)
+    kernels, strides = [(1, 1, 1), (2, 1, 3), (3, 3, 1)], [(2, 2, 2), (3, 2, 2), (2, 4, 3)]
+    outputs = []
+    for kernel, stride in zip(kernels, strides, strict=True):
+        weight, bias = net.random(4, 8, *kernel), net.random(8 * groups)
+        pads = [size // 2 for size in kernel] * 2
+        layer = net.op("ConvTranspose", "x", weight, bias, group=groups, strides=stride, pads=pads)
+        outputs.append(net.op("Relu", layer))
+    made = check(net.model(*outputs))
+    layers = [Conv2dWorkload.parse(call.workload) for call in made.calls if call.workload]
+    single, *others = (layer.out_channels for layer in layers)
+    assert others == [2 * 1 * 2 * single, 2 * 3 * 1 * single]
 
 
 def test_one_row_of_phases_is_right():

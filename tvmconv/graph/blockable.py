@@ -73,13 +73,19 @@ def _activation(node: Node) -> bool:
 
 
 def is_exact(node: Node) -> bool:
-    """Whether a depth-to-space leaves no plane, row or column out."""
+    """Whether a depth-to-space leaves no plane, row or column out, and adds none."""
     sizes = zip(node.args[0].dims[2:], node.attrs["block"], strict=True)
     whole = tuple(size * block for size, block in sizes)
     depth = node.attrs.get("depth")
-    if depth is not None and not depth.is_exact:
+    if adds_zeros(node) or (depth is not None and not depth.is_exact):
         return False
     return node.attrs["crop"] == (0, 0) and node.output.dims[2:] == whole
+
+
+def adds_zeros(node: Node) -> bool:
+    """Whether a depth-to-space adds planes, rows or columns of zeros."""
+    depth = node.attrs.get("depth")
+    return "filled" in node.attrs or (depth is not None and depth.filled < depth.stride)
 
 
 def moves_blocks(node: Node, block: int) -> bool:

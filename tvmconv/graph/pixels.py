@@ -77,7 +77,7 @@ def interleaving(node: Node, readers: Sequence[Node]) -> Node | None:
     if reader is None or reader.op != "depth_to_space" or reader.attrs["crop"] != (0, 0):
         return None
     w = node.attrs["workload"]
-    if w.is_volume or "depth" in reader.attrs:
+    if w.is_volume or "depth" in reader.attrs or "filled" in reader.attrs:
         return None
     groups = reader.output.dims[1] // reader.attrs["inner"]
     return reader if w.groups in (1, groups) and not w.has("add") else None

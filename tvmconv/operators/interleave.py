@@ -13,18 +13,21 @@ class DepthPhases:
     """Phases of volumes along their depth; each plane is an image of the batch.
 
     A volume has ``images`` planes before and ``planes`` after interleaving: ``stride`` planes of
-    each image, of which the first ``crop`` are left out.
+    each image, of which the first ``crop`` are left out. An image has the first ``filled`` planes,
+    the others are zero.
     """
 
     images: int
     planes: int
     stride: int
     crop: int
+    filled: int
 
     @property
     def is_exact(self) -> bool:
-        """Whether no plane is left out."""
-        return self.crop == 0 and self.planes == self.images * self.stride
+        """Whether no plane is left out or zero."""
+        whole = self.crop == 0 and self.planes == self.images * self.stride
+        return whole and self.filled == self.stride
 
     def source(self, n: Expr) -> tuple[Expr, Expr]:
         """The image that holds a plane, and the plane's phase."""
@@ -47,6 +50,7 @@ def depth_to_space(
     stride: int,
     crop: tuple[int, int] = (0, 0),
     depth: DepthPhases | None = None,
+    filled: tuple[int, int] | None = None,
 ) -> Tensor:
     """Interleave groups of channels into space.
 
@@ -59,23 +63,34 @@ def depth_to_space(
     ``inner = stride = 1``. ``crop`` are rows and columns left out at the top and left. The result
     is ``(N, ceil(channels / c), *size, c)``. Whole vectors are copied where there is one group and
     ``stride`` is a multiple of ``c``. Phases of volumes are ``depth`` phases of these phases; the
-    result has the planes of all volumes.
+    result has the planes of all volumes. With ``filled``, the input has only the first rows and
+    columns of each block's phases. The others are zero.
     """
     batch, lanes = planes_of(int(data.shape[0]), depth), int(data.shape[4])
-    (bh, bw), phases = block, block[0] * block[1] * (depth.stride if depth else 1)
+    (bh, bw), (fh, fw) = block, filled or block
+    phases = fh * fw * (depth.filled if depth else 1)
     whole = inner == channels and stride % lanes == 0
 
     def element(n: Expr, kb: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
         y, x = h + crop[0], w + crop[1]
         image, own = depth.source(n) if depth else (n, 0)
-        phase = (own * bh + y % bh) * bw + x % bw
+        phase = (own * fh + y % bh) * fw + x % bw
+        given = [place < count for place, count, size in (
+            (own, depth.filled if depth else 1, depth.stride if depth else 1),
+            (y % bh, fh, bh), (x % bw, fw, bw)) if count < size]  # fmt: skip
+
+        def value(pixel: Expr) -> Expr:
+            if not given:
+                return pixel
+            return tirx.if_then_else(tirx.all(*given), pixel, tirx.const(0, data.dtype))
+
         if whole:
-            return data[image, phase * (stride // lanes) + kb, y // bh, x // bw, c]
+            return value(data[image, phase * (stride // lanes) + kb, y // bh, x // bw, c])
         k = kb * lanes + c
         if channels % lanes:
             k = tirx.min(k, channels - 1)
         channel = (k // inner * phases + phase) * stride + k % inner
-        return data[image, channel // lanes, y // bh, x // bw, channel % lanes]
+        return value(data[image, channel // lanes, y // bh, x // bw, channel % lanes])
 
     return te.compute(
         (batch, -(-channels // lanes), *size, lanes),

@@ -9,7 +9,7 @@ from tvmconv.graph.rewrite.tokens import axes_of
 from tvmconv.operators.interleave import DepthPhases
 from tvmconv.operators.row_groups import PIECE
 from tvmconv.tir.annotations import TRANSPOSE_LANES, TRANSPOSE_NEIGHBORS
-from tvmconv.tvm_api import relax, te
+from tvmconv.tvm_api import relax, te, tirx
 from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
 
 # the shortest side of a square that is transposed in registers
@@ -56,31 +56,41 @@ def depth_to_space_plain(emitter: Emitter, node: Node, record: CallRecord) -> No
     (bh, bw), inner, stride, crop = (attrs[k] for k in ("block", "inner", "stride", "crop"))
     images, _, rows, columns = node.args[0].dims
     depth: DepthPhases | None = attrs.get("depth")
-    planes = depth.stride if depth else 1
+    planes, (fh, fw) = depth.filled if depth else 1, attrs.get("filled", (bh, bw))
     # an axis for each part of an index: a transposition by vectors, without divisions
-    groups, phases = dims[1] // inner, planes * bh * bw * stride
+    groups, phases = dims[1] // inner, planes * fh * fw * stride
     view = emitter.reshape(emitter.as_plain(node.args[0]), (images, groups, phases, rows, columns))
 
     def parts(x: Tensor) -> Tensor:
         return te.compute(
-            (images, planes, groups, inner, rows, bh, columns, bw),
-            lambda n, p, g, o, h, a, w, b: x[n, g, ((p * bh + a) * bw + b) * stride + o, h, w],
+            (images, planes, groups, inner, rows, fh, columns, fw),
+            lambda n, p, g, o, h, a, w, b: x[n, g, ((p * fh + a) * fw + b) * stride + o, h, w],
             name="depth_to_space",
         )
 
     split = emitter.call(parts, [view], record, opaque=True)
     if not is_exact(node):
-        whole = (images * planes, dims[1], rows * bh, columns * bw)
+        whole = (images * planes, dims[1], rows * fh, columns * fw)
         image = emitter.reshape(split, whole, node.layer)
 
-        def cropped(x: Tensor) -> Tensor:
+        def placed(x: Tensor) -> Tensor:
             def element(n: Expr, k: Expr, h: Expr, w: Expr) -> Expr:
-                plane = depth.uncropped(n) if depth else n
-                return x[plane, k, h + crop[0], w + crop[1]]
+                spots = [(h + crop[0], bh, fh), (w + crop[1], bw, fw)]
+                if depth is not None:
+                    spots.append((depth.uncropped(n), depth.stride, depth.filled))
+                given = [spot % size < count for spot, size, count in spots if count < size]
+                y, z, *rest = (
+                    spot if count == size else spot // size * count + spot % size
+                    for spot, size, count in spots
+                )
+                value = x[rest[0] if rest else n, k, y, z]
+                if not given:
+                    return value
+                return tirx.if_then_else(tirx.all(*given), value, tirx.const(0, x.dtype))
 
             return te.compute(dims, element, name="crop")
 
-        split = emitter.call(cropped, [image], CallRecord(node.layer, "crop"))
+        split = emitter.call(placed, [image], CallRecord(node.layer, "crop"))
     emitter.plain[node.output] = emitter.reshape(split, dims, node.layer)
 
 

@@ -8,13 +8,16 @@ layer the same as a convolutional layer?" (Shi et al. 2016). It does not multipl
 zero-insertion form, except for missing kernel elements of the last phase. Volumes have phases along
 the depth, too.
 
+A kernel shorter than the stride leaves phases empty. They are no outputs of the convolution: the
+interleaving fills them with zeros.
+
 Padding that is not a multiple of the stride is a crop of the interleaved result. Layers with few
 inputs of each output have more taps instead, which cost less than a copy of the result.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -49,7 +52,7 @@ _LAYOUTS = {
 class _PhaseAxis:
     """One spatial axis: the convolution's taps and padding, and the crop of its result.
 
-    ``places`` has for each phase the (tap, kernel element) of its products.
+    ``places`` has for each phase that is not empty the (tap, kernel element) of its products.
     """
 
     places: tuple[tuple[tuple[int, int], ...], ...]
@@ -152,9 +155,10 @@ def _rewrite(graph: Graph, node: Node, lanes: int) -> list[Node]:
     groups, strides = node.attrs["groups"], _strides(node)
     weight = _dilate(weight, node.attrs["dilation"])
     n, out_channels, *out = node.output.dims
-    inner, phases = out_channels // groups, prod(strides)
-    stride = _phase_channels(node, lanes)
+    stride, inner = _phase_channels(node, lanes), out_channels // groups
     axes = _axes(node, weight, stride % lanes > 0, lanes)
+    filled = tuple(len(axis.places) for axis in axes)
+    phases = prod(filled)
     packed = _phase_weight(weight, groups, stride, axes)
     before: list[Node] = []
     kernel = constant(packed, f"{node.layer}_weight")
@@ -172,14 +176,18 @@ def _rewrite(graph: Graph, node: Node, lanes: int) -> list[Node]:
     make = make_conv if len(axes) == 2 else make_volume_conv
     conv = make(data, kernel, shape, node.layer, padding=pads, groups=groups)
     conv.output.name = node.layer
-    moved, last = _hoist(graph, node, conv.output, phases, stride, inner)
+    moved, last = list[Node](), node.output
+    if filled == strides:
+        moved, last = _hoist(graph, node, conv.output, phases, stride, inner)
     crop = tuple(axis.crop for axis in axes)
-    if phases == 1 and (*crop, *steps) == (*[0] * len(axes), *out):
+    if prod(strides) == 1 and (*crop, *steps) == (*[0] * len(axes), *out):
         graph.replace_value(last, (moved or [conv])[-1].output)
         return [*before, conv, *moved]
     attrs = {"block": strides[-2:], "inner": inner, "stride": stride, "crop": crop[-2:]}
+    if filled != strides:
+        attrs["filled"] = filled[-2:]
     if len(axes) == 3:
-        attrs["depth"] = DepthPhases(steps[0], out[0], strides[0], crop[0])
+        attrs["depth"] = DepthPhases(steps[0], out[0], strides[0], crop[0], filled[0])
     interleave = make_node(
         "depth_to_space",
         [(moved or [conv])[-1].output],
@@ -204,7 +212,14 @@ def _axes(node: Node, weight: Array, by_elements: bool, lanes: int) -> tuple[_Ph
     more = prod(axis.taps for axis in longer) - prod(axis.taps for axis in cropped)
     # a copy that does not move whole blocks takes a cycle for each output, or two FMAs of vectors
     cheap = weight.shape[0] // node.attrs["groups"] * more <= 2 * lanes
-    return longer if by_elements and cheap else cropped
+    spans = list(zip(weight.shape[2:], _strides(node), strict=True))
+    if all(span >= stride for span, stride in spans):
+        return longer if by_elements and cheap else cropped
+    # each element of a kernel that is shorter than the stride is the phase of its number
+    return tuple(
+        replace(axis, places=axis.places[:span])
+        for axis, (span, _) in zip(cropped, spans, strict=True)
+    )
 
 
 def _dilate(weight: Array, dilation: tuple[int, ...]) -> Array:
