@@ -57,7 +57,7 @@ def test_empty_phases_of_short_kernels_are_no_outputs(groups: int):
     kernels, strides = [(1, 1, 1), (2, 1, 3), (3, 3, 1)], [(2, 2, 2), (3, 2, 2), (2, 4, 3)]
     outputs = []
     for kernel, stride in zip(kernels, strides, strict=True):
-        weight, bias = net.random(4, 8, *kernel), net.random(8 * groups)
+        weight, bias = net.random(4, 16, *kernel), net.random(16 * groups)
         pads = [size // 2 for size in kernel] * 2
         layer = net.op("ConvTranspose", "x", weight, bias, group=groups, strides=stride, pads=pads)
         outputs.append(net.op("Relu", layer))

@@ -9,9 +9,9 @@ from math import inf, prod
 from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.decision import Decision
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.pixel_conv import (
     interleaved_product_cycles,
+    outdoes,
     pixel_cycles,
     scattered_cycles,
     tap_product_cycles,
@@ -142,7 +142,7 @@ def by_pixels(
         pixels += reorder_cycles(w.data_shape, machine)
     blocks += reorder_cycles(shape, machine) if around.wants_plain else 0.0
     pixels += reorder_cycles(shape, machine) if around.wants_blocks else 0.0
-    if pixels >= blocks * (1.0 if fits else constants.TAP_SHARE):
+    if not outdoes(pixels, blocks, only_taps=not fits):
         return None
     cause = "its neighbors are plain tensors"
     if zeros or scattered:

@@ -190,3 +190,11 @@ def tap_product_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
     far = moved > machine.last_cache_bytes
     moves = moved / (rates.memory if far else rates.behind_l2) if moved > machine.l2_bytes else 0.0
     return (images * product + sums + moves) / machine.cores
+
+
+def outdoes(pixels: float, blocks: float, *, only_taps: bool) -> bool:
+    """Whether a layer by vectors of pixels is faster than on channel blocks, by cycles of both.
+
+    ``only_taps`` is whether the layer has no other form than a product of taps.
+    """
+    return pixels < blocks * (constants.TAP_SHARE if only_taps else 1.0)

@@ -213,7 +213,10 @@ def _axes(node: Node, weight: Array, by_elements: bool, lanes: int) -> tuple[_Ph
     # a copy that does not move whole blocks takes a cycle for each output, or two FMAs of vectors
     cheap = weight.shape[0] // node.attrs["groups"] * more <= 2 * lanes
     spans = list(zip(weight.shape[2:], _strides(node), strict=True))
-    if all(span >= stride for span, stride in spans):
+    # phases of parts of blocks are interleaved inside of the convolution, which zeros are not
+    groups, inner = node.attrs["groups"], weight.shape[1]
+    is_filled = all(span >= stride for span, stride in spans)
+    if is_filled or (groups > 1 and inner % lanes):
         return longer if by_elements and cheap else cropped
     # each element of a kernel that is shorter than the stride is the phase of its number
     return tuple(
@@ -227,7 +230,8 @@ def _dilate(weight: Array, dilation: tuple[int, ...]) -> Array:
     if max(dilation) == 1:
         return weight
     spread = np.zeros((*weight.shape[:2], *_spans(weight.shape[2:], dilation)), weight.dtype)
-    spread[(..., *(slice(None, None, step) for step in dilation))] = weight
+    every: tuple[Any, ...] = tuple(slice(None, None, step) for step in dilation)
+    spread[(..., *every)] = weight
     return spread
 
 
