@@ -62,6 +62,7 @@ def test_multipliers_and_lone_channels_are_right():
     parts += [net.conv("x", 16, 1, 5), net.conv("x", 16, 29 * 2, 1, group=2)]
     compiled = check(net.model(*parts))
     assert pixel_calls(compiled) == 4
+    assert [call.operator for call in compiled.calls].count("add_taps") == 1
     assert "4 convolutions" in str(compiled.explain())
 
 
@@ -152,6 +153,28 @@ def test_short_rows_of_many_channels_are_products(kernel: tuple[int, int]):
     compiled = check(net.model(net.op("LeakyRelu", x)), threads=2)
     assert [call.operator for call in compiled.calls] == ["matmul", "depth_to_space"]
     assert not compiled.unscheduled
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_products_of_all_taps_are_added_where_they_belong(threads: int):
+    """Rows, columns and planes outside of the image, dilation, groups, and long rows of kernels."""
+    net = Net(2, 24, 7, 9)
+    parts = [
+        net.conv("x", 24, 3, 5, pads=[4] * 4),
+        net.op("Relu", net.conv("x", 24, 2, 3, dilations=[2, 3], pads=[5, 0, 1, 6], bias=False)),
+        net.conv("x", 24, 4, 4, group=2, pads=[3, 0, 0, 3]),
+        net.op("ConvTranspose", "x", net.random(24, 2, 2, 5), net.random(2)),
+    ]
+    made = check(net.model(*parts), threads=threads)
+    assert [call.operator for call in made.calls].count("add_taps") == 4
+    volumes = Net(2, 64, 3, 4, 5)
+    weight = volumes.random(64, 2, 3, 2, 3)
+    parts = [
+        volumes.op("ConvTranspose", "x", weight, volumes.random(2)),
+        volumes.op("Conv", "x", volumes.random(3, 64, 2, 3, 3), pads=[1, 2, 1, 0, 1, 2]),
+    ]
+    made = check(volumes.model(*parts), threads=threads)
+    assert "add_taps" in [call.operator for call in made.calls]
 
 
 def test_images_of_one_column_are_rows():

@@ -73,16 +73,31 @@ def _activation(node: Node) -> bool:
 
 
 def is_exact(node: Node) -> bool:
-    """Whether a depth-to-space leaves no row or column out."""
+    """Whether a depth-to-space leaves no plane, row or column out, and adds none."""
     sizes = zip(node.args[0].dims[2:], node.attrs["block"], strict=True)
     whole = tuple(size * block for size, block in sizes)
+    depth = node.attrs.get("depth")
+    if adds_zeros(node) or (depth is not None and not depth.is_exact):
+        return False
     return node.attrs["crop"] == (0, 0) and node.output.dims[2:] == whole
+
+
+def adds_zeros(node: Node) -> bool:
+    """Whether a depth-to-space adds planes, rows or columns of zeros."""
+    depth = node.attrs.get("depth")
+    return "filled" in node.attrs or (depth is not None and depth.filled < depth.stride)
 
 
 def moves_blocks(node: Node, block: int) -> bool:
     """Whether a depth-to-space copies whole blocks of channels."""
     inner, stride = node.attrs["inner"], node.attrs["stride"]
     return stride % block == 0 and (inner % block == 0 or inner == node.output.dims[1])
+
+
+def moves_channels(node: Node, block: int) -> bool:
+    """Whether a node is a depth-to-space of FP32 that would copy a block channel by channel."""
+    single = node.op == "depth_to_space" and node.output.is_float_map
+    return single and not moves_blocks(node, block)
 
 
 def is_broadcast(value: Value, shape: tuple[int, ...]) -> bool:

@@ -232,6 +232,27 @@ def make_conv(
     return make_node("nn.conv2d", [data, weight], shape, dtype=dtype, layer=layer, attrs=attrs)
 
 
+def make_volume_conv(
+    data: Value,
+    weight: Value,
+    shape: tuple[int, ...],
+    layer: str,
+    *,
+    padding: tuple[int, ...],
+    groups: int,
+) -> Node:
+    """An ``nn.conv3d`` node of NCDHW data and an OIDHW weight, with stride 1."""
+    attrs = {
+        "strides": (1, 1, 1),
+        "padding": padding,
+        "dilation": (1, 1, 1),
+        "groups": groups,
+        "data_layout": "NCDHW",
+        "kernel_layout": "OIDHW",
+    }
+    return make_node("nn.conv3d", [data, weight], shape, layer=layer, attrs=attrs)
+
+
 def is_plain_conv(node: Node) -> bool:
     """Whether a node is an ``nn.conv2d`` with the layouts of :func:`make_conv`."""
     return (

@@ -23,6 +23,7 @@ from tvmconv.graph.blockable import (
     is_channels_first,
     is_exact,
     is_resized_by_axes,
+    moves_channels,
 )
 from tvmconv.graph.ir import Array, Graph, Node, Value, made_by
 from tvmconv.graph.match import BY_FLOAT, CONV, DENSE, IN_FLOAT
@@ -96,7 +97,9 @@ def plan_layouts(
             if isinstance(machine, Machine):
                 join = interleaving(node, readers)
                 result = node.output if join is None else join.output
-                around = Around.of(result, users, graph, is_blocked=source in in_blocks)
+                around = Around.of(
+                    result, users, graph, machine.channel_block, is_blocked=source in in_blocks
+                )
                 if layer := by_pixels(decision, machine, policy, around, join):
                     plan.pixels[node] = layer
                     continue
@@ -120,8 +123,10 @@ def plan_layouts(
             if progress:
                 progress(decided, total)
             continue
-        elif _is_resized_plain(node, readers, machine.channel_block) or not (
-            _follows(node, in_blocks) or _becomes_blocks(node, users, machine)
+        elif (
+            _is_resized_plain(node, readers, machine.channel_block)
+            or _is_interleaved_plain(node, users, machine)
+            or not (_follows(node, in_blocks) or _becomes_blocks(node, users, machine))
         ):
             continue
         plan.blocked.add(node)
@@ -209,6 +214,13 @@ def _is_resized_plain(node: Node, readers: Sequence[Node], block: int) -> bool:
     channels = node.output.dims[1]
     padded = -(-channels // block) * block
     return prod(node.output.dims) > prod(node.args[0].dims) and 5 * channels <= 4 * padded
+
+
+def _is_interleaved_plain(node: Node, users: dict[Value, list[Node]], machine: Device) -> bool:
+    """Whether a depth-to-space moves single channels, which costs less in the plain layout."""
+    if not isinstance(machine, Machine) or not moves_channels(node, machine.channel_block):
+        return False
+    return not _leaves(node, users, machine.channel_block)
 
 
 def _follows(node: Node, in_blocks: set[Value]) -> bool:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import inf, prod
 
 from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.decision import Decision
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cpu.pixel_conv import interleaved_product_cycles, pixel_cycles, scattered_cycles
+from tvmconv.costs.cpu.pixel_conv import (
+    interleaved_product_cycles,
+    outdoes,
+    pixel_cycles,
+    scattered_cycles,
+    tap_product_cycles,
+)
 from tvmconv.costs.cpu.reorder import reorder_cycles
-from tvmconv.graph.blockable import can_block, is_exact, moves_blocks
+from tvmconv.graph.blockable import can_block, is_exact, moves_blocks, moves_channels
 from tvmconv.graph.ir import Graph, Node, Value
 from tvmconv.graph.match import CONV, DENSE
 from tvmconv.kernels import registry
@@ -24,11 +30,13 @@ from tvmconv.selection.reasons import millions
 class PixelLayer:
     """A convolution with vectors of pixels, and the reason for reports.
 
-    ``interleave`` is a depth-to-space that the kernel also computes, if any.
+    ``interleave`` is a depth-to-space that the kernel also computes, if any. With
+    ``adds_taps``, it is a product of all taps with all pixels, whose sums are then added.
     """
 
     interleave: Node | None
     reason: str
+    adds_taps: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,20 +49,26 @@ class Around:
 
     @classmethod
     def of(
-        cls, result: Value, users: Mapping[Value, list[Node]], graph: Graph, *, is_blocked: bool
+        cls,
+        result: Value,
+        users: Mapping[Value, list[Node]],
+        graph: Graph,
+        block: int,
+        *,
+        is_blocked: bool,
     ) -> Around:
-        """The layouts around the result of a layer."""
+        """The layouts around the result of a layer; ``block`` is the channels of a block."""
         readers = users.get(result, [])
-        on_blocks = [_reads_blocks(reader, users) for reader in readers]
+        on_blocks = [_reads_blocks(reader, users, block) for reader in readers]
         wants_plain = result in graph.outputs or not all(on_blocks)
         return cls(is_blocked, any(on_blocks), wants_plain)
 
 
-def _reads_blocks(reader: Node, users: Mapping[Value, list[Node]]) -> bool:
+def _reads_blocks(reader: Node, users: Mapping[Value, list[Node]], block: int) -> bool:
     """Whether a node, or a fully connected layer after its reshape, reads blocks."""
     if reader.op == "reshape":
         return any(user.op == DENSE for user in users.get(reader.output, ()))
-    return reader.op == CONV or can_block(reader)
+    return reader.op == CONV or (can_block(reader) and not moves_channels(reader, block))
 
 
 def interleaving(node: Node, readers: Sequence[Node]) -> Node | None:
@@ -63,6 +77,8 @@ def interleaving(node: Node, readers: Sequence[Node]) -> Node | None:
     if reader is None or reader.op != "depth_to_space" or reader.attrs["crop"] != (0, 0):
         return None
     w = node.attrs["workload"]
+    if w.is_volume or "depth" in reader.attrs or "filled" in reader.attrs:
+        return None
     groups = reader.output.dims[1] // reader.attrs["inner"]
     return reader if w.groups in (1, groups) and not w.has("add") else None
 
@@ -79,7 +95,8 @@ def by_pixels(
     Candidates are layers whose channel blocks would hold zeros: groups that blocks do not divide,
     several outputs of each input channel, few channels. So are depthwise transposed convolutions,
     whose phases are neighbors in a block. If no value around a layer is
-    blocked, layers with few input channels and transposed convolutions are candidates, too. Layers
+    blocked, layers with few input channels and transposed convolutions are candidates, too.
+    Layers with few outputs are candidates for a product of all taps. Layers
     whose algorithm or memory the user restricts are not. ``decision`` is the algorithm on blocks.
     """
     w, chosen = decision.workload, decision.chosen
@@ -95,7 +112,11 @@ def by_pixels(
     alone = not around.is_blocked and not around.wants_blocks
     few = interleave is not None or w.in_channels < block
     scattered = interleave is not None and not moves_blocks(interleave, block)
-    if not (zeros or scattered or (alone and few)):
+    fits = not w.is_volume and (zeros or scattered or (alone and few))
+    added = inf
+    if interleave is None and w.out_channels // w.groups < block and not w.has("add"):
+        added = tap_product_cycles(w, machine)
+    if not fits and added == inf:
         return None
     interleaved, phases = w, (1, 1)
     shape: tuple[int, ...] = w.result_shape
@@ -107,33 +128,39 @@ def by_pixels(
         blocks += interleaving_cycles(shape, machine)
     if w.data_layout == "NCHWc" and not around.is_blocked:
         blocks += reorder_cycles(w.data_shape, machine)
-    pixels = min(
-        pixel_cycles(interleaved, machine, phases),
-        interleaved_product_cycles(interleaved, machine, phases),
-    )
+    pixels = added
+    if fits:
+        pixels = min(
+            added,
+            pixel_cycles(interleaved, machine, phases),
+            interleaved_product_cycles(interleaved, machine, phases),
+        )
+    adds_taps = pixels == added
     if interleave is not None and not is_exact(interleave):
         pixels += reorder_cycles(shape, machine)
     if around.is_blocked:
         pixels += reorder_cycles(w.data_shape, machine)
     blocks += reorder_cycles(shape, machine) if around.wants_plain else 0.0
     pixels += reorder_cycles(shape, machine) if around.wants_blocks else 0.0
-    if pixels >= blocks:
+    if not outdoes(pixels, blocks, only_taps=not fits):
         return None
     cause = "its neighbors are plain tensors"
     if zeros or scattered:
         cause = "channel blocks would hold " + ("zeros" if zeros else "several phases")
+    elif adds_taps:
+        cause = "it has few outputs"
     reason = (
         f"vectors of positions, not of channels: {cause}; predicted {millions(pixels)}, "
         f"{chosen.algorithm} {millions(blocks)}, layout changes included"
     )
-    return PixelLayer(interleave, reason)
+    return PixelLayer(interleave, reason, adds_taps)
 
 
 def _is_possible(workload: Conv2dWorkload, machine: Machine) -> bool:
     """Whether an FP32 image fills a vector of fixed length."""
     w = workload
     wide = w.out_height * w.out_width >= machine.lanes
-    return wide and w.types == FLOAT32 and not w.is_volume and not machine.vector.scalable
+    return wide and w.types == FLOAT32 and not machine.vector.scalable
 
 
 def _is_free(layer: str, policy: Policy | None) -> bool:

@@ -245,6 +245,11 @@ PRODUCT_OF_PAIRS = _pixel_conv(
     0.6, "cycles per output", "writing a product, reading it, and writing it in pairs of columns"
 )
 PRODUCT_OF_SQUARES = _pixel_conv(1.0, "cycles per output", "the same with more columns")
+TAP_VECTOR = _pixel_conv(2.0, "cycles", "adding a vector of products to a line")
+TAP_SHARE = _pixel_conv(
+    0.7, "ratio", "products of taps over Winograd: few outputs took less than Winograd's prediction"
+)
+TAP_ROW = _pixel_conv(2.0, "vectors", "beginning a row of products, over adding a vector")
 FAR_COPY = _pixel_conv(2.0, "ratio", "copying vectors of an image larger than L1 over others")
 
 _reorder = fitted(

@@ -13,6 +13,7 @@ from tvmconv.costs.cpu.microkernel import Microkernel
 from tvmconv.costs.cpu.products import product_cycles
 from tvmconv.machines.record import Machine
 from tvmconv.operators.pixel_conv import PixelTile, is_padded
+from tvmconv.operators.tap_products import has_tap_products
 
 # maximum accumulators of a row of a tile: these hide the latency of FMAs, and more gain nothing
 _MOST_VECTORS = 16
@@ -165,3 +166,35 @@ def window_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
     copied = constants.COPIED_VECTOR * moves * taps * moved
     columns = w.out_height * w.out_width
     return w.batch * (product_cycles(machine, w.out_channels, columns, taps) + copied)
+
+
+def tap_product_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
+    """Cycles of a layer as a product of all taps with all pixels, whose sums are then added.
+
+    Infinite for other layers than :func:`~tvmconv.operators.tap_products.has_tap_products`.
+    """
+    w = workload
+    if not has_tap_products(w):
+        return inf
+    images, rows = w.batch * w.in_depth, w.kernel_d * w.kernel_h
+    outputs, pixels = w.out_channels // w.groups, w.in_height * w.in_width
+    taps = outputs * rows * w.kernel_w
+    product = w.groups * product_cycles(machine, taps, pixels, w.in_channels // w.groups)
+    vectors = -(-w.in_width // machine.lanes)
+    # each row of products is added to one row of outputs, if that is inside of the image
+    added = images * w.in_height * rows * (constants.TAP_ROW + w.kernel_w * vectors)
+    finished = w.out_planes * w.out_height * (rows + w.kernel_w * (constants.TAP_ROW + vectors))
+    sums = constants.TAP_VECTOR * w.out_channels * (added + finished)
+    # products are written and read
+    moved, rates = 2.0 * itemsize(w.types.output) * images * w.groups * taps * pixels, machine.rates
+    far = moved > machine.last_cache_bytes
+    moves = moved / (rates.memory if far else rates.behind_l2) if moved > machine.l2_bytes else 0.0
+    return (images * product + sums + moves) / machine.cores
+
+
+def outdoes(pixels: float, blocks: float, *, only_taps: bool) -> bool:
+    """Whether a layer by vectors of pixels is faster than on channel blocks, by cycles of both.
+
+    ``only_taps`` is whether the layer has no other form than a product of taps.
+    """
+    return pixels < blocks * (constants.TAP_SHARE if only_taps else 1.0)

@@ -80,31 +80,32 @@ def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         )
         y = transposed_product(e, *operands, _bias(e, node, rank))
         return relax.op.squeeze(y, 2) if rank == 1 else y
-    planar = transposed_product if run_time else _transposed
-    if rank == 3:
-        kernel = e.array(weight)
-        volume = e.value(weight) if kernel is None else kernel
-        y = transposed_volume(e, x, volume, window, partial(planar, e))
+    layer = transposed_product if run_time else _transposed
+    if run_time and rank == 3:
+        y = transposed_volume(e, x, e.value(weight), window, partial(layer, e))
     elif rank == 1:
-        y = planar(e, *as_row(e, x, _kernel(e, weight), window))
+        y = layer(e, *as_row(e, x, _kernel(e, weight), window))
     else:
-        y = planar(e, x, e.value(weight), window)
+        y = layer(e, x, e.value(weight), window)
     return _finish(e, node, y, rank)
 
 
 def _transposed(e: RelaxWriter, x: RelaxExpr, w: RelaxExpr, window: Window) -> RelaxExpr:
-    """A transposed convolution of images, without dilation."""
+    """A transposed convolution of images or volumes, without dilation."""
     end, added, fill = zip(
         *map(_end_of_output, window.end, window.output_padding, window.strides), strict=True
     )
+    volume = len(window.kernel) == 3
+    call = relax.op.nn.conv3d_transpose if volume else relax.op.nn.conv2d_transpose
     y = e.emit(
-        relax.op.nn.conv2d_transpose(
+        call(
             x, w, strides=window.strides, padding=window.begin + end, output_padding=added,
             groups=window.groups,
         )
     )  # fmt: skip
     if any(fill):
-        y = e.emit(relax.op.nn.pad(y, [0, 0, 0, 0, 0, fill[0], 0, fill[1]]), "fill")
+        sides = [side for size in fill for side in (0, size)]
+        y = e.emit(relax.op.nn.pad(y, [0, 0, 0, 0, *sides]), "fill")
     return y
 
 

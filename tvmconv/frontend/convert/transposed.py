@@ -1,19 +1,16 @@
-"""Transposed convolutions whose outputs are overlapped and added as tensors.
+"""Transposed convolutions with run-time weights, whose outputs are overlapped and added as tensors.
+
+All outputs of a pixel are a product of matrices, which then overlap.
 
 A transposed convolution of volumes adds, for each input slice, one output slice for each row of the
 kernel's depth. All of these are one two-dimensional transposed convolution of each input slice.
-
-With run-time weights, all outputs of a pixel are a product of matrices, which then overlap.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
-from tvmconv.frontend.convert.writer import RelaxWriter, constant
-from tvmconv.frontend.graph import Array
+from tvmconv.frontend.convert.writer import RelaxWriter
 from tvmconv.frontend.windows import Window
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
@@ -23,18 +20,14 @@ Planar = Callable[[RelaxExpr, RelaxExpr, Window], RelaxExpr]
 
 
 def transposed_volume(
-    e: RelaxWriter, x: RelaxExpr, weight: Array | RelaxExpr, window: Window, planar: Planar
+    e: RelaxWriter, x: RelaxExpr, weight: RelaxExpr, window: Window, planar: Planar
 ) -> RelaxExpr:
     """``ConvTranspose`` of ``(N, C, D, H, W)`` with a weight ``(C, K / groups, d, h, w)``."""
     n, channels, depth, height, width = (int(size) for size in x.ty.shape)
-    shape = weight.shape if isinstance(weight, np.ndarray) else weight.ty.shape
-    _, inner, rows, *kernel = (int(size) for size in shape)
+    _, inner, rows, *kernel = (int(size) for size in weight.ty.shape)
     groups, flat = window.groups, (channels, rows * inner, *kernel)
-    if isinstance(weight, np.ndarray):
-        kernels = constant(np.ascontiguousarray(weight.transpose(0, 2, 1, 3, 4)).reshape(flat))
-    else:
-        apart = e.emit(relax.op.permute_dims(weight, (0, 2, 1, 3, 4)), "rows")
-        kernels = e.emit(relax.op.reshape(apart, flat), "kernels")
+    apart = e.emit(relax.op.permute_dims(weight, (0, 2, 1, 3, 4)), "rows")
+    kernels = e.emit(relax.op.reshape(apart, flat), "kernels")
     slices = e.emit(relax.op.permute_dims(x, (0, 2, 1, 3, 4)), "slices")
     images = e.emit(relax.op.reshape(slices, (n * depth, channels, height, width)), "images")
     y = planar(images, kernels, window.without_depth())

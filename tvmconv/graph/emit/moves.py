@@ -180,7 +180,7 @@ def _depth_to_space(emitter: Emitter, node: Node) -> None:
     batch, channels, height, width = node.output.dims
     if node in emitter.plan.leaving:
         attrs, data = node.attrs, emitter.as_blocked(node.args[0])
-        block, order = attrs["block"], (attrs["inner"], attrs["stride"])
+        block, order = attrs["block"], (attrs["inner"], attrs["stride"], attrs.get("depth"))
         split = emitter.call(
             lambda x: interleaved(x, channels, block, *order), [data], record_of(node), opaque=True
         )

@@ -24,6 +24,7 @@ from tvmconv.operators.epilogue import apply_epilogue
 from tvmconv.operators.interleave import interleaved_planes
 from tvmconv.operators.matmul import matmul
 from tvmconv.operators.pixel_conv import FloatArray, pack_pixel_weight, pixel_conv
+from tvmconv.operators.tap_products import add_taps, tap_rows
 from tvmconv.operators.windows import windows, zero_border
 from tvmconv.tvm_api import te
 from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
@@ -32,6 +33,9 @@ from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
 def emit_pixel_conv(emitter: Emitter, node: Node, layer: PixelLayer) -> None:
     """A convolution of plain tensors, and the depth-to-space after it."""
     given, interleave = node.attrs["workload"], layer.interleave
+    if layer.adds_taps:
+        _emit_tap_products(emitter, node, layer.reason)
+        return
     data, weight, *rest = node.args
     kernel, phases, result = as_float32(weight.data), (1, 1), node.output
     bias = as_float32(rest.pop(0).data).reshape(-1) if given.has("bias") else None
@@ -111,6 +115,35 @@ def _interleaved_product(
     planes = emitter.reshape(made, (w.batch * outputs, *phases, w.out_height, w.out_width))
     record = CallRecord(node.layer, "depth_to_space")
     return emitter.call(interleaved_planes, [planes], record, opaque=True)
+
+
+def _emit_tap_products(emitter: Emitter, node: Node, reason: str) -> None:
+    """A convolution as a product of all taps with all pixels, and the sums of the products."""
+    w: Conv2dWorkload = node.attrs["workload"]
+    (data, weight, *biases), lanes = node.args, emitter.lanes
+    images, groups, each = w.batch * w.in_depth, w.groups, w.out_channels // w.groups
+    pixels, taps = w.in_height * w.in_width, w.kernel_d * w.kernel_h * w.kernel_w
+    shape = (images, groups, w.in_channels // groups, pixels)
+    columns = emitter.reshape(emitter.as_plain(data), shape)
+    rows = constant_of(tap_rows(as_float32(weight.data), w), "float32")
+    axes = ((0, 1, 2), (0, 1, 2, 3))
+    record = CallRecord(node.layer, PIXEL_CONV, str(w), w.flops, reason)
+    made = emitter.call(lambda a, b: matmul(a, b, axes), [rows, columns], record, opaque=True)
+    parts = (images, groups * each, taps // w.kernel_w, w.kernel_w, w.in_height, w.in_width)
+    made = emitter.reshape(made, parts)
+    record = CallRecord(node.layer, "add_taps")
+    sums = emitter.call(lambda x: add_taps(x, w, lanes), [made], record, opaque=True)
+    if w.epilogue:
+        args = [sums, *(constant_of(as_float32(b.data).reshape(-1), "float32") for b in biases)]
+
+        def finish(total: Tensor, *biases: Tensor) -> Tensor:
+            def element(n: Expr, k: Expr, y: Expr, x: Expr) -> Expr:
+                return apply_epilogue(total[n, k, y, x], w.epilogue, *(b[k] for b in biases))
+
+            return te.compute(total.shape, element, name="finished")
+
+        sums = emitter.call(finish, args, CallRecord(node.layer, "epilogue"))
+    emitter.plain[node.output] = emitter.reshape(sums, node.output.dims)
 
 
 def emit_run_time_conv(emitter: Emitter, node: Node) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from tvmconv.graph.blockable import is_exact
 from tvmconv.graph.emit.emitter import CallRecord, Emitter
 from tvmconv.graph.ir import Node
 from tvmconv.graph.rewrite.tokens import axes_of
+from tvmconv.operators.interleave import DepthPhases
 from tvmconv.operators.row_groups import PIECE
 from tvmconv.tir.annotations import TRANSPOSE_LANES, TRANSPOSE_NEIGHBORS
-from tvmconv.tvm_api import relax, te
+from tvmconv.tvm_api import relax, te, tirx
 from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
 
 # the shortest side of a square that is transposed in registers
@@ -50,36 +52,46 @@ def transposes_rows(node: Node) -> bool:
 
 def depth_to_space_plain(emitter: Emitter, node: Node, record: CallRecord) -> None:
     """Interleave groups of channels into space: :mod:`tvmconv.operators.interleave`."""
-    attrs, (batch, channels, height, width) = node.attrs, node.output.dims
+    attrs, dims = node.attrs, node.output.dims
     (bh, bw), inner, stride, crop = (attrs[k] for k in ("block", "inner", "stride", "crop"))
-    rows, columns = node.args[0].dims[2:]
-    data = emitter.as_plain(node.args[0])
-    if (rows * bh, columns * bw) == (height, width) and inner in (1, channels):
-        # an axis for each part of an index: a transposition by vectors, without divisions
-        groups, phases = channels // inner, bh * bw * stride
-        view = emitter.reshape(data, (batch, groups, phases, rows, columns))
+    images, _, rows, columns = node.args[0].dims
+    depth: DepthPhases | None = attrs.get("depth")
+    planes, (fh, fw) = depth.filled if depth else 1, attrs.get("filled", (bh, bw))
+    # an axis for each part of an index: a transposition by vectors, without divisions
+    groups, phases = dims[1] // inner, planes * fh * fw * stride
+    view = emitter.reshape(emitter.as_plain(node.args[0]), (images, groups, phases, rows, columns))
 
-        def parts(x: Tensor) -> Tensor:
-            return te.compute(
-                (batch, groups, inner, rows, bh, columns, bw),
-                lambda n, g, o, h, a, w, b: x[n, g, (a * bw + b) * stride + o, h, w],
-                name="depth_to_space",
-            )
+    def parts(x: Tensor) -> Tensor:
+        return te.compute(
+            (images, planes, groups, inner, rows, fh, columns, fw),
+            lambda n, p, g, o, h, a, w, b: x[n, g, ((p * fh + a) * fw + b) * stride + o, h, w],
+            name="depth_to_space",
+        )
 
-        split = emitter.call(parts, [view], record, opaque=True)
-        emitter.plain[node.output] = emitter.reshape(split, node.output.dims, node.layer)
-        return
+    split = emitter.call(parts, [view], record, opaque=True)
+    if not is_exact(node):
+        whole = (images * planes, dims[1], rows * fh, columns * fw)
+        image = emitter.reshape(split, whole, node.layer)
 
-    def expression(x: Tensor) -> Tensor:
-        def element(n: Expr, k: Expr, h: Expr, w: Expr) -> Expr:
-            y, z = h + crop[0], w + crop[1]
-            phase = y % bh * bw + z % bw
-            channel = (k // inner * (bh * bw) + phase) * stride + k % inner
-            return x[n, channel, y // bh, z // bw]
+        def placed(x: Tensor) -> Tensor:
+            def element(n: Expr, k: Expr, h: Expr, w: Expr) -> Expr:
+                spots = [(h + crop[0], bh, fh), (w + crop[1], bw, fw)]
+                if depth is not None:
+                    spots.append((depth.uncropped(n), depth.stride, depth.filled))
+                given = [spot % size < count for spot, size, count in spots if count < size]
+                y, z, *rest = (
+                    spot if count == size else spot // size * count + spot % size
+                    for spot, size, count in spots
+                )
+                value = x[rest[0] if rest else n, k, y, z]
+                if not given:
+                    return value
+                return tirx.if_then_else(tirx.all(*given), value, tirx.const(0, x.dtype))
 
-        return te.compute((batch, channels, height, width), element, name="depth_to_space")
+            return te.compute(dims, element, name="crop")
 
-    emitter.plain[node.output] = emitter.call(expression, [data], record)
+        split = emitter.call(placed, [image], CallRecord(node.layer, "crop"))
+    emitter.plain[node.output] = emitter.reshape(split, dims, node.layer)
 
 
 def rows_of_columns(

@@ -37,7 +37,7 @@ from tvmconv.machines.record import Machine
 
 _PRODUCTS = ("nn.conv2d", "matmul")
 # become convolutions of two dimensions
-_OTHERS = ("nn.conv2d_transpose", "nn.conv3d")
+_OTHERS = ("nn.conv2d_transpose", "nn.conv3d_transpose", "nn.conv3d")
 _BIAS = EpilogueOp("bias")
 
 

@@ -12,6 +12,7 @@ from math import prod
 
 import numpy as np
 
+from tvmconv.graph.blockable import adds_zeros
 from tvmconv.graph.ir import ARITHMETIC, Graph, Node, Value, constant, make_node
 from tvmconv.graph.quantized.scales import FLIP, Linear, LinearNodes, known_integers, linear_of
 from tvmconv.graph.rewrite.activations import limits_of
@@ -105,7 +106,8 @@ def is_move(node: Node) -> bool:
         return node.attrs.get("pad_mode", "constant") == "constant"
     if node.op == "nn.max_pool2d":
         return not node.attrs["ceil_mode"]
-    return True
+    # zeros that it adds are other integers where the zero point is not 0
+    return node.op != "depth_to_space" or not adds_zeros(node)
 
 
 def _scatters(node: Node) -> bool:

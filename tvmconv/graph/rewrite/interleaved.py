@@ -28,7 +28,9 @@ def order_phases(graph: Graph, lanes: int) -> None:
         source, attrs = node.args[0], node.attrs
         made, channels = source.producer, node.output.dims[1]
         stride = whole_blocks(channels, lanes)
-        done = attrs["inner"] == channels and attrs["stride"] % lanes == 0
+        # weights of transposed layers have whole blocks where that pays
+        done = "depth" in attrs or "filled" in attrs
+        done |= attrs["inner"] == channels and attrs["stride"] % lanes == 0
         if made is None or done or counts[source] != 1 or stride % lanes or not _free(made):
             continue
         order = _order(node, stride)

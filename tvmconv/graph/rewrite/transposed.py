@@ -5,7 +5,11 @@ Output pixel ``y`` of a transposed convolution with stride ``s`` only meets the 
 convolution of the input. All phases together are one convolution with s*s*K outputs, whose result
 is interleaved by ``depth_to_space``. This sub-pixel form is from section 2 of "Is the deconvolution
 layer the same as a convolutional layer?" (Shi et al. 2016). It does not multiply the zeros of the
-zero-insertion form, except for missing kernel elements of the last phase.
+zero-insertion form, except for missing kernel elements of the last phase. Volumes have phases along
+the depth, too.
+
+A kernel shorter than the stride leaves phases empty. They are no outputs of the convolution: the
+interleaving fills them with zeros.
 
 Padding that is not a multiple of the stride is a crop of the interleaved result. Layers with few
 inputs of each output have more taps instead, which cost less than a copy of the result.
@@ -13,25 +17,42 @@ inputs of each output have more taps instead, which cost less than a copy of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from tvmconv.frontend.integers import QuantizedConstant
 from tvmconv.frontend.limits import FOLD_BYTES_PER_BYTE, FREE_FOLD_BYTES
-from tvmconv.graph.ir import Array, Graph, Node, Value, constant, make_conv, make_node
+from tvmconv.graph.ir import (
+    Array,
+    Graph,
+    Node,
+    Value,
+    constant,
+    make_conv,
+    make_node,
+    make_volume_conv,
+)
 from tvmconv.graph.quantized.scales import dequantize_node, known_integers
 from tvmconv.graph.rewrite.activations import epilogue_step
 from tvmconv.graph.rewrite.affine import channel_affine
+from tvmconv.operators.interleave import DepthPhases
+
+# operators, and the layouts of their data and weights
+_LAYOUTS = {
+    "nn.conv2d_transpose": ("NCHW", "IOHW"),
+    "nn.conv3d_transpose": ("NCDHW", "IODHW"),
+}
 
 
 @dataclass(frozen=True)
 class _PhaseAxis:
     """One spatial axis: the convolution's taps and padding, and the crop of its result.
 
-    ``places`` has for each phase the (tap, kernel element) of its products.
+    ``places`` has for each phase that is not empty the (tap, kernel element) of its products.
     """
 
     places: tuple[tuple[tuple[int, int], ...], ...]
@@ -62,8 +83,9 @@ class _PhaseAxis:
 
 
 def lower_transposed(graph: Graph, lanes: int) -> None:
-    """Rewrite every ``nn.conv2d_transpose`` with a constant or dequantized weight, in place.
+    """Rewrite transposed convolutions with a constant or dequantized weight, in place.
 
+    ``nn.conv2d_transpose`` and ``nn.conv3d_transpose`` are rewritten.
     Per-channel arithmetic and activations that follow are moved before the interleaving, where
     they become the convolution's epilogue. The channels of each phase are padded to whole blocks of
     ``lanes`` if that adds less than half of the work. Interleaving then copies whole vectors.
@@ -80,12 +102,11 @@ def lower_transposed(graph: Graph, lanes: int) -> None:
 
 def _is_supported(node: Node) -> bool:
     return (
-        node.op == "nn.conv2d_transpose"
-        and node.output.is_float_map
-        and node.args[0].is_float_map
+        node.op in _LAYOUTS
+        and all(value.dtype == "float32" for value in (node.output, node.args[0]))
+        and all(value.shape is not None for value in (node.output, node.args[0]))
         and _weight(node) is not None
-        and node.attrs["data_layout"] == "NCHW"
-        and node.attrs["kernel_layout"] == "IOHW"
+        and (node.attrs["data_layout"], node.attrs["kernel_layout"]) == _LAYOUTS[node.op]
     )
 
 
@@ -133,58 +154,84 @@ def _rewrite(graph: Graph, node: Node, lanes: int) -> list[Node]:
     data, weight = node.args[0], np.asarray(_weight(node))
     groups, strides = node.attrs["groups"], _strides(node)
     weight = _dilate(weight, node.attrs["dilation"])
-    n, out_channels, out_h, out_w = node.output.dims
-    inner = out_channels // groups
-    phases = strides[0] * strides[1]
-    stride = _phase_channels(node, lanes)
-    padding = node.attrs["padding"]
-    axes = list(
-        zip(data.dims[2:], (out_h, out_w), weight.shape[2:], strides, padding, strict=False)
-    )
-    rows, columns = (_PhaseAxis.of(*axis, axis[-1] % axis[-2]) for axis in axes)
-    longer = tuple(_PhaseAxis.of(*axis, 0) for axis in axes)
-    more = prod(axis.taps for axis in longer) - rows.taps * columns.taps
-    # a copy that does not move whole blocks takes a cycle for each output, or two FMAs of vectors
-    if stride % lanes and weight.shape[0] // groups * more <= 2 * lanes:
-        rows, columns = longer
-    packed = _phase_weight(weight, groups, stride, rows, columns)
+    n, out_channels, *out = node.output.dims
+    stride, inner = _phase_channels(node, lanes), out_channels // groups
+    axes = _axes(node, weight, stride % lanes > 0, lanes)
+    filled = tuple(len(axis.places) for axis in axes)
+    phases = prod(filled)
+    packed = _phase_weight(weight, groups, stride, axes)
     before: list[Node] = []
     kernel = constant(packed, f"{node.layer}_weight")
     if (known := known_integers(node.args[1])) is not None:
         scale = np.broadcast_to(known.scale, inner)
-        scale = _spread(np.tile(scale, groups), phases, stride, inner).reshape(-1)
+        scale = _spread(np.tile(scale, groups), phases, stride, inner, 4).reshape(-1)
         # channels that pad a block have no scale
         scale = np.where(scale > 0, scale, 1).astype(np.float32)
         zeros = np.zeros(len(scale), np.int64)
         before = [dequantize_node(QuantizedConstant(packed, scale, zeros, 0))]
         kernel = before[0].output
-    shape = (n, packed.shape[0], rows.steps, columns.steps)
-    pads = (rows.pad_begin, columns.pad_begin, rows.pad_end, columns.pad_end)
-    conv = make_conv(data, kernel, shape, node.layer, padding=pads, groups=groups)
+    steps = [axis.steps for axis in axes]
+    shape = (n, packed.shape[0], *steps)
+    pads = (*(axis.pad_begin for axis in axes), *(axis.pad_end for axis in axes))
+    make = make_conv if len(axes) == 2 else make_volume_conv
+    conv = make(data, kernel, shape, node.layer, padding=pads, groups=groups)
     conv.output.name = node.layer
-    moved, last = _hoist(graph, node, conv.output, phases, stride, inner)
-    exact = (rows.crop, columns.crop, rows.steps, columns.steps) == (0, 0, out_h, out_w)
-    if phases == 1 and exact:
+    moved, last = list[Node](), node.output
+    if filled == strides:
+        moved, last = _hoist(graph, node, conv.output, phases, stride, inner)
+    crop = tuple(axis.crop for axis in axes)
+    if prod(strides) == 1 and (*crop, *steps) == (*[0] * len(axes), *out):
         graph.replace_value(last, (moved or [conv])[-1].output)
         return [*before, conv, *moved]
-    crop = (rows.crop, columns.crop)
+    attrs = {"block": strides[-2:], "inner": inner, "stride": stride, "crop": crop[-2:]}
+    if filled != strides:
+        attrs["filled"] = filled[-2:]
+    if len(axes) == 3:
+        attrs["depth"] = DepthPhases(steps[0], out[0], strides[0], crop[0], filled[0])
     interleave = make_node(
         "depth_to_space",
         [(moved or [conv])[-1].output],
-        (n, out_channels, out_h, out_w),
+        node.output.dims,
         layer=f"{node.layer}_interleave",
-        attrs={"block": strides, "inner": inner, "stride": stride, "crop": crop},
+        attrs=attrs,
     )
     graph.replace_value(last, interleave.output)
     return [*before, conv, *moved, interleave]
 
 
+def _axes(node: Node, weight: Array, by_elements: bool, lanes: int) -> tuple[_PhaseAxis, ...]:
+    """The spatial axes, with more taps instead of a crop where that costs less.
+
+    ``by_elements`` is whether interleaving does not move whole blocks.
+    """
+    sizes = (node.args[0].dims[2:], node.output.dims[2:], weight.shape[2:], _strides(node))
+    # paddings before the end
+    axes = list(zip(*sizes, node.attrs["padding"], strict=False))
+    cropped = tuple(_PhaseAxis.of(*axis, axis[-1] % axis[-2]) for axis in axes)
+    longer = tuple(_PhaseAxis.of(*axis, 0) for axis in axes)
+    more = prod(axis.taps for axis in longer) - prod(axis.taps for axis in cropped)
+    # a copy that does not move whole blocks takes a cycle for each output, or two FMAs of vectors
+    cheap = weight.shape[0] // node.attrs["groups"] * more <= 2 * lanes
+    spans = list(zip(weight.shape[2:], _strides(node), strict=True))
+    # phases of parts of blocks are interleaved inside of the convolution, which zeros are not
+    groups, inner = node.attrs["groups"], weight.shape[1]
+    is_filled = all(span >= stride for span, stride in spans)
+    if is_filled or (groups > 1 and inner % lanes):
+        return longer if by_elements and cheap else cropped
+    # each element of a kernel that is shorter than the stride is the phase of its number
+    return tuple(
+        replace(axis, places=axis.places[:span])
+        for axis, (span, _) in zip(cropped, spans, strict=True)
+    )
+
+
 def _dilate(weight: Array, dilation: tuple[int, ...]) -> Array:
     """A dilated kernel with the zeros between its elements."""
-    if tuple(dilation) == (1, 1):
+    if max(dilation) == 1:
         return weight
     spread = np.zeros((*weight.shape[:2], *_spans(weight.shape[2:], dilation)), weight.dtype)
-    spread[:, :, :: dilation[0], :: dilation[1]] = weight
+    every: tuple[Any, ...] = tuple(slice(None, None, step) for step in dilation)
+    spread[(..., *every)] = weight
     return spread
 
 
@@ -199,19 +246,21 @@ def _spans(kernel: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[int, ...
     return tuple((size - 1) * step + 1 for size, step in zip(kernel, dilation, strict=True))
 
 
-def _phase_weight(
-    weight: Array, groups: int, stride: int, rows: _PhaseAxis, columns: _PhaseAxis
-) -> Array:
-    """IOHW weight -> OIHW weight of the stride-1 convolution, output channels (g, phase, o)."""
-    in_channels, inner, height, width = weight.shape
+def _phase_weight(weight: Array, groups: int, stride: int, axes: tuple[_PhaseAxis, ...]) -> Array:
+    """Weight (I, O, ...) -> (O, I, ...) of the stride-1 convolution, outputs (g, phase, o)."""
+    in_channels, inner, *kernel = weight.shape
     per_group = in_channels // groups
-    grouped = weight.reshape(groups, per_group, inner, height, width).transpose(0, 2, 1, 3, 4)
-    phases = (len(rows.places), len(columns.places))
-    taps = (rows.taps, columns.taps)
+    grouped = weight.reshape(groups, per_group, inner, *kernel).swapaxes(1, 2)
+    phases, taps = ([len(axis.places) for axis in axes], [axis.taps for axis in axes])
     result = np.zeros((groups, *phases, stride, per_group, *taps), weight.dtype)
-    for a, b in np.ndindex(*phases):
-        for (r, t), (s, u) in product(rows.places[a], columns.places[b]):
-            result[:, a, b, :inner, :, r, s] = grouped[..., t, u]
+    every: Any = slice(None)
+    for phase in np.ndindex(*phases):
+        chosen = (axis.places[part] for axis, part in zip(axes, phase, strict=True))
+        for places in product(*chosen):
+            tap: tuple[Any, ...] = tuple(place for place, _ in places)
+            element: list[Any] = [kernel for _, kernel in places]
+            part = grouped[(..., *element)]
+            result[(every, *phase, slice(inner), every, *tap)] = part
     return result.reshape(-1, per_group, *taps)
 
 
@@ -232,7 +281,8 @@ def _hoist(
             for op, vector, nothing in (("multiply", affine[0], 1), ("add", affine[1], 0)):
                 if np.all(vector == nothing):
                     continue
-                spread = constant(_spread(vector, phases, stride, inner), dtype="float32")
+                rank = len(value.dims)
+                spread = constant(_spread(vector, phases, stride, inner, rank), dtype="float32")
                 moved.append(make_node(op, [value, spread], value.dims, layer=follower.layer))
                 value = moved[-1].output
         elif epilogue_step(follower) is not None and follower.args[0] is last:
@@ -246,8 +296,8 @@ def _hoist(
     return moved, last
 
 
-def _spread(vector: Array, phases: int, stride: int, inner: int) -> Array:
-    """A vector over K channels -> (1, channels, 1, 1) over the convolution's channels."""
+def _spread(vector: Array, phases: int, stride: int, inner: int, rank: int) -> Array:
+    """A vector over K channels -> (1, channels, 1, ...) over the convolution's channels."""
     grouped = np.zeros((len(vector) // inner, phases, stride))
     grouped[:, :, :inner] = vector.reshape(-1, 1, inner)
-    return grouped.reshape(1, -1, 1, 1)
+    return grouped.reshape(1, -1, *[1] * (rank - 2))

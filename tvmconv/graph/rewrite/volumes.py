@@ -148,6 +148,18 @@ class _Volumes:
         self.steps.append(conv)
         return conv.output
 
+    def _interleave(self, node: Node) -> Value | None:
+        """Phases of a transposed convolution; images hold some of them."""
+        image, (n, channels, depth, height, width) = self.images[node.args[0]], node.output.dims
+        attrs, phases = dict(node.attrs), node.attrs["depth"]
+        if (phases.stride, phases.crop, phases.images) == (1, 0, depth):
+            del attrs["depth"]
+        shape = (n * depth, channels, height, width)
+        same = attrs["block"] == (1, 1) and attrs["inner"] == attrs["stride"] == channels
+        if same and "depth" not in attrs and image.dims == shape:
+            return image
+        return self._emit("depth_to_space", [image], shape, layer=node.layer, **attrs)
+
     def _map(self, node: Node) -> Value | None:
         image = self.images[node.args[0]]
         return self._emit(node.op, [image], image.dims, layer=node.layer, **node.attrs)
@@ -266,6 +278,7 @@ _RULES: dict[str, Callable[[_Volumes, Node], Value | None]] = {
     "quantize": _Volumes._linear,
     "dequantize": _Volumes._linear,
     "concat": _Volumes._concat,
+    "depth_to_space": _Volumes._interleave,
     "mean": _Volumes._global,
     "max": _Volumes._global,
     **dict.fromkeys(ARITHMETIC, _Volumes._binary),
