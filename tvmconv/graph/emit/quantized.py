@@ -11,12 +11,16 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.graph.emit.emitter import Emitter, constant_of, record_of
+from tvmconv.graph.emit.emitter import CallRecord, Emitter, constant_of, record_of
 from tvmconv.graph.ir import Array, Node, Value
+from tvmconv.graph.quantized.byte_products import multiply_of_run_time_bytes
 from tvmconv.graph.quantized.scales import Linear
+from tvmconv.machines.record import processor
+from tvmconv.operators.byte_products import byte_product, row_sums
 from tvmconv.operators.lookup import lookup
 from tvmconv.operators.quantise import Parameter, dequantise, quantise
 from tvmconv.tvm_api import te, tirx
+from tvmconv.tvm_api.op_pattern import OUT_ELEMENTWISE_FUSABLE
 from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
 
 _LINEAR = ("dequantize", "quantize")
@@ -54,6 +58,28 @@ def emit_linear(emitter: Emitter, node: Node, blocked: bool) -> None:
         axes = (node.attrs["axis"] % len(data.dims),) if data.dims else ()
     call = emitter.call(_expression(node, numbers, axes), operands, record_of(node))
     emitter.define(node.output, call, blocked)
+
+
+def emit_byte_product(emitter: Emitter, node: Node) -> None:
+    """A product of two matrices of bytes."""
+    left, right, *zeros = node.inputs
+    machine = processor(emitter.machine)
+    multiply = multiply_of_run_time_bytes(machine)
+    assert multiply is not None
+    has_left, has_right = node.attrs["zero_points"]
+    args = [emitter.as_plain(value) for value in (left, right, *zeros)]
+    record = CallRecord(node.layer, "matmul", flops=2 * prod(node.output.dims) * left.dims[-1])
+    if has_right:
+        args.append(emitter.call(row_sums, args[:1], CallRecord(node.layer, "row_sums")))
+
+    def expression(a: Tensor, b: Tensor, *rest: Tensor) -> Tensor:
+        given = list(rest)
+        left_zero = given.pop(0) if has_left else None
+        right_zero, sums = given if has_right else (None, None)
+        return byte_product(a, b, left_zero, right_zero, sums, multiply, machine.lanes)
+
+    attrs = {"op_pattern": OUT_ELEMENTWISE_FUSABLE}
+    emitter.plain[node.output] = emitter.call(expression, args, record, attrs=attrs)
 
 
 def _block_vector(emitter: Emitter, value: Value, channels: int) -> Array:

@@ -21,6 +21,7 @@ from tvmconv.graph.quantized.layers import fuse_integer_layers, is_weight
 from tvmconv.graph.quantized.moved_constants import move_constants
 from tvmconv.graph.quantized.pool import fuse_averages
 from tvmconv.graph.quantized.regions import dequantize_per_reader, fold_dequantized, move_roundings
+from tvmconv.graph.quantized.byte_products import fuse_byte_products
 from tvmconv.graph.quantized.sums import fuse_integer_sums
 from tvmconv.graph.quantized.tables import tabulate
 from tvmconv.graph.rewrite.activations import canonical_activations
@@ -84,6 +85,7 @@ def normalize(graph: Graph, machine: Device, requantize: str = "float") -> None:
         _quantized(graph, machine, requantize)
     if isinstance(machine, Machine):
         fuse_integer_sums(graph, machine)
+        fuse_byte_products(graph, machine)
         graph.forward(partial(_simplify, ranks=None))
     lower_transposed(graph, machine.channel_block)
     merge_padding(graph)
