@@ -6,7 +6,7 @@ from math import prod
 
 from tvmconv.costs.cpu.products import product_tile
 from tvmconv.machines.record import Machine
-from tvmconv.operators.byte_products import PRODUCT
+from tvmconv.operators.byte_products import PANELS, PRODUCT
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.nest import (
     Block,
@@ -15,7 +15,6 @@ from tvmconv.schedules.common.nest import (
     inline_injective,
     inspect,
     parallelize,
-    vectorize_loop,
 )
 from tvmconv.schedules.cpu.elementwise import spatial_block
 from tvmconv.tir.annotations import mark_cases, mark_last
@@ -27,10 +26,10 @@ _PANELS = 4
 
 
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
-    """Schedule :func:`tvmconv.operators.byte_products.byte_product`, and what is fused with it.
+    """Schedule the functions of :mod:`tvmconv.operators.byte_products`, and what follows them.
 
-    1. Columns are copied into panels of one vector, as dwords of neighboring steps. The sums of
-       columns are taken from the copy.
+    1. Columns are copied into panels, a vector of neighbors of each row of a dword at a time. Sums
+       of columns are taken from the panels while they are in L1.
     2. One register tile of rows and panels runs over the whole reduction. The last step, of fewer
        elements, and the last tiles are separate code. Zero points are subtracted from registers.
     3. Threads share batches, or tiles.
@@ -38,10 +37,38 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     from tvmconv.tvm_api.s_tir import Schedule
 
     schedule = Schedule(func, enable_check=False)
-    product = _product(schedule)
-    if product is None:
-        return None
-    inline_injective(schedule)
+    for block in blocks(schedule):
+        if has_operator(schedule, block, PANELS):
+            return _panels(schedule, block, machine)
+        if has_operator(schedule, block, PRODUCT):
+            inline_injective(schedule)
+            return _product(schedule, block, machine)
+    return None
+
+
+def _panels(schedule: Schedule, block: Block, machine: Machine) -> Schedule:
+    """Copy columns, and add them."""
+    *outer, panel, step, lane = block.loops
+    tiles, panel = schedule.split(panel, [None, min(_PANELS, block.extents[-3])])
+    # all panels of a cache line are copied before the next rows
+    schedule.reorder(step, panel, lane)
+    mark_cases(schedule, tiles, panel)
+    mark_last(schedule, step)
+    schedule.vectorize(lane)
+    shared = outer if outer and prod(block.extents[:-3]) >= machine.cores else [tiles]
+    shared = parallelize(schedule, shared, block.work, machine.cores)
+    for reader in schedule.get_consumers(block.rv):
+        store = schedule.cache_write(reader, 0, "global")
+        at = tiles if shared not in outer else schedule.get_loops(block.rv)[-4]
+        schedule.reverse_compute_at(reader, at, preserve_unit_loops=True)
+        *_, panel, lane, step = schedule.get_loops(reader)
+        schedule.reorder(step, panel, lane)
+        register_tile(schedule, reader, store, at=at, reduction=step, tile=(panel,), lane=lane)
+    return schedule
+
+
+def _product(schedule: Schedule, product: Block, machine: Machine) -> Schedule:
+    """Multiply in register tiles."""
     *batch, rows, count, lanes, steps = product.extents
     tile = product_tile(machine, rows, count * lanes, steps)
     store = _reader(schedule, product) or schedule.cache_write(product.rv, 0, "global")
@@ -59,18 +86,9 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     )
     mark_last(schedule, k)
     for block in blocks(schedule):
-        if block.name == "panels":
-            _copy(schedule, block, machine)
-        elif block.name == "column_sums":
-            _add(schedule, block, machine)
-        elif block.is_spatial and block.kinds and len(block.loops) == len(block.kinds):
+        if block.is_spatial and block.kinds and len(block.loops) == len(block.kinds):
             spatial_block(schedule, block, machine)
     return schedule
-
-
-def _product(schedule: Schedule) -> Block | None:
-    found = (block for block in blocks(schedule) if has_operator(schedule, block, PRODUCT))
-    return next(found, None)
 
 
 def _reader(schedule: Schedule, product: Block) -> BlockRV | None:
@@ -90,27 +108,3 @@ def _reader(schedule: Schedule, product: Block) -> BlockRV | None:
     same = tuple(rows) == tuple(outer) and (count - 1) * lanes < columns <= count * lanes
     whole = reader.is_spatial and same and len(read) == 1
     return reader.rv if whole and not calls(schedule.get(reader.rv).body) else None
-
-
-def _copy(schedule: Schedule, block: Block, machine: Machine) -> None:
-    """Copy columns, a vector of neighbors of each row of a dword at a time."""
-    *outer, panel, step, lane = block.loops
-    mark_cases(schedule, panel)
-    mark_last(schedule, step)
-    schedule.vectorize(lane)
-    if not outer or prod(block.extents[:-3]) < machine.cores:
-        outer = [panel]
-    parallelize(schedule, outer, block.work, machine.cores)
-
-
-def _add(schedule: Schedule, block: Block, machine: Machine) -> None:
-    """Add the dwords of some panels side by side."""
-    *outer, panel, lane, step = block.loops
-    tiles, panel = schedule.split(panel, [None, min(_PANELS, block.extents[-3])])
-    schedule.reorder(*outer, tiles, step, panel, lane)
-    mark_cases(schedule, tiles)
-    parallelize(schedule, outer or [tiles], block.work, machine.cores)
-    store = schedule.cache_write(block.rv, 0, "global")
-    register_tile(
-        schedule, block.rv, store, at=tiles, reduction=step, tile=(panel,), lane=lane
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from tvmconv.machines.multiply import Multiply
@@ -10,8 +10,8 @@ from tvmconv.operators.products import dot, pair, side_by_side, word
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
-# value of the attribute ``tvmconv.operator`` of the block with the sums
-PRODUCT = "byte_product"
+# values of the attribute ``tvmconv.operator``: of the copy, and of the block with the sums
+PANELS, PRODUCT = "byte_panels", "byte_product"
 # the highest bit of each byte: flipped, an unsigned byte is a signed byte that is 128 less
 _HIGHEST_BITS = -0x7F7F7F80
 # the unsigned byte that becomes 0
@@ -30,14 +30,51 @@ def row_sums(left: Tensor) -> Tensor:
     return te.compute((*shape, 1), element, name="row_sums")
 
 
+def byte_panels(right: Tensor, multiply: Multiply, lanes: int, sums: bool) -> list[Tensor]:
+    """Columns of (.., k, n) bytes in panels of one vector, as dwords of neighboring steps.
+
+    Returns int32 of (.., n / lanes, k / multiply.width, lanes), filled up with zeros. With
+    ``sums`` the second result are the sums of the columns, (.., n / lanes, lanes). k is at least
+    ``multiply.width``. If factors are bytes, unsigned columns are stored less 128.
+    """
+    *batch, inner, columns = (int(size) for size in right.shape)
+    steps = _Steps(multiply, inner)
+    count = -(-columns // lanes)
+
+    def packed(*index: Expr) -> Expr:
+        *outer, panel, step, lane = index
+        column = panel * lanes + lane
+        value = steps.columns(lambda k: right[(*outer, k, column)], step, str(right.dtype))
+        if count * lanes == columns:
+            return value
+        return tirx.if_then_else(column < columns, value, tirx.const(0, "int32"))
+
+    panels = te.compute(
+        (*batch, count, steps.count, lanes),
+        packed,
+        name="panels",
+        attrs={"tvmconv.operator": PANELS},
+    )
+    if not sums:
+        return [panels]
+    x = te.reduce_axis((0, steps.count), "x")
+    width = multiply.width
+    ones = tirx.const(sum(1 << _BITS // width * i for i in range(width)), "int32")
+
+    def added(*index: Expr) -> Expr:
+        *outer, panel, lane = index
+        return te.sum(dot(ones, panels[(*outer, panel, x, lane)], multiply.name), axis=x)
+
+    return [panels, te.compute((*batch, count, lanes), added, name="column_sums")]
+
+
 def byte_product(
     left: Tensor,
-    right: Tensor,
-    left_zero: Tensor | None,
-    right_zero: Tensor | None,
-    sums: Tensor | None,
+    panels: Tensor,
+    columns: int,
+    left_zero: tuple[Tensor, Tensor] | None,
+    right_zero: tuple[Tensor, Tensor] | None,
     multiply: Multiply,
-    lanes: int,
 ) -> Tensor:
     """``(left - left_zero) @ (right - right_zero)`` in int32, modulo 2**32, with numpy's batches.
 
@@ -45,81 +82,53 @@ def byte_product(
     ----------
     left
         (.., m, k) of uint8 or int8: ``multiply.data`` if its factors are bytes.
-    right
-        (.., k, n) of uint8 or int8. k is at least ``multiply.width``.
+    panels
+        The matrix (.., k, n) on the right as :func:`byte_panels`.
+    columns
+        n.
     left_zero, right_zero
-        Zero points in int32, in shapes that broadcast to the result, or None for 0. If factors are
-        bytes, a zero point of unsigned columns is given less 128.
-    sums
-        (.., m, 1), :func:`row_sums` of ``left``; only with ``right_zero``.
+        A zero point in int32, in a shape that broadcasts to the result, and the sums of the other
+        matrix along k: the columns' of :func:`byte_panels`, or :func:`row_sums`. None for 0. If
+        factors are bytes, a zero point of unsigned columns is given less 128.
     multiply
         The instruction, of dwords of two or four elements.
-    lanes
-        Columns of a panel.
 
-    Blocks: ``panels``, columns as dwords of neighboring steps; ``column_sums`` of them;
-    ``product``, sums of panels; ``output``.
+    Blocks: ``product``, sums in panels; ``output``.
     """
-    steps = _Steps(multiply, int(left.shape[-1]), str(right.dtype))
-    shapes = [[int(size) for size in tensor.shape] for tensor in (left, right)]
-    rows, columns = shapes[0][-2], shapes[1][-1]
-    count = -(-columns // lanes)
-    batch = _broadcast(shapes[0][:-2], shapes[1][:-2])
-    x, y = (te.reduce_axis((0, steps.count), name) for name in "xy")
-
-    def packed(*index: Expr) -> Expr:
-        *outer, panel, step, lane = index
-        column = panel * lanes + lane
-        value = steps.columns(lambda k: right[(*outer, k, column)], step)
-        if count * lanes == columns:
-            return value
-        return tirx.if_then_else(column < columns, value, tirx.const(0, "int32"))
-
-    panels = te.compute(
-        (*shapes[1][:-2], count, steps.count, lanes), packed, name="panels"
-    )
+    *batch, rows, inner = (int(size) for size in left.shape)
+    *other, count, _, lanes = (int(size) for size in panels.shape)
+    steps, x = _Steps(multiply, inner), te.reduce_axis((0, -(-inner // multiply.width)), "x")
 
     def multiplied(*index: Expr) -> Expr:
         *outer, row, panel, lane = index
-        own = _own(shapes[0][:-2], outer)
+        own = _own(batch, outer)
         data = steps.row(lambda k: left[(*own, row, k)], x)
-        weight = panels[(*_own(shapes[1][:-2], outer), panel, x, lane)]
+        weight = panels[(*_own(other, outer), panel, x, lane)]
         return te.sum(dot(data, weight, multiply.name), axis=x)
 
+    shape = _broadcast(batch, other)
     product = te.compute(
-        (*batch, rows, count, lanes),
+        (*shape, rows, count, lanes),
         multiplied,
         name="product",
         attrs={"tvmconv.operator": PRODUCT},
     )
-    totals = None
-    if left_zero is not None:
-        ones = tirx.const(sum(1 << _BITS // multiply.width * i for i in range(multiply.width)),
-                          "int32")  # fmt: skip
-
-        def added(*index: Expr) -> Expr:
-            *outer, panel, lane = index
-            return te.sum(dot(ones, panels[(*outer, panel, y, lane)], multiply.name), axis=y)
-
-        totals = te.compute((*shapes[1][:-2], count, lanes), added, name="column_sums")
 
     def finished(*index: Expr) -> Expr:
         *outer, row, column = index
         place = (column // lanes, column % lanes)
         value = product[(*outer, row, *place)]
-        zero = None if right_zero is None else _at(right_zero, index)
+        zero = None if right_zero is None else _at(right_zero[0], index)
         if left_zero is not None:
-            assert totals is not None
-            total = totals[(*_own(shapes[1][:-2], outer), *place)]
+            total = left_zero[1][(*_own(other, outer), *place)]
             if zero is not None:
-                total = total - zero * shapes[0][-1]
-            value = value - _at(left_zero, index) * total
-        if zero is not None:
-            assert sums is not None
-            value = value - zero * _at(sums, index)
+                total = total - zero * tirx.const(inner, "int32")
+            value = value - _at(left_zero[0], index) * total
+        if right_zero is not None:
+            value = value - zero * _at(right_zero[1], index)
         return value
 
-    return te.compute((*batch, rows, columns), finished, name="output")
+    return te.compute((*shape, rows, columns), finished, name="output")
 
 
 def is_byte_product(left: Sequence[int], right: Sequence[int], multiply: Multiply) -> bool:
@@ -135,12 +144,12 @@ _SMALLEST = 512
 class _Steps:
     """The reduction in dwords; elements after the last one are zeros on the side of the rows."""
 
-    def __init__(self, multiply: Multiply, inner: int, right: str) -> None:
-        self._width, self._inner, self._right = multiply.width, inner, right
+    def __init__(self, multiply: Multiply, inner: int) -> None:
+        self._width, self._inner = multiply.width, inner
         self._wide = multiply.element == "int16"
         self.count = -(-inner // multiply.width)
 
-    def row(self, element: te.Callable[[Index], Expr], step: Expr) -> Expr:
+    def row(self, element: Callable[[Index], Expr], step: Expr) -> Expr:
         """The dword of a row at a step; the last one begins earlier, and is shifted."""
         read, width = pair if self._wide else word, self._width
         value, rest = read(element(step * width)), self._inner % width
@@ -151,11 +160,11 @@ class _Steps:
         last = tirx.reinterpret("int32", last >> bits)
         return tirx.if_then_else(step < self._inner // width, value, last)
 
-    def columns(self, element: te.Callable[[Index], Expr], step: Expr) -> Expr:
-        """The dword of a column, of signed elements."""
+    def columns(self, element: Callable[[Index], Expr], step: Expr, dtype: str) -> Expr:
+        """The dword of a column, of signed elements; ``dtype`` is the type of ``element``."""
         values = []
-        flipped = not self._wide and self._right == "uint8"
-        nothing = tirx.const(_SHIFT if flipped else 0, self._right)
+        flipped = not self._wide and dtype == "uint8"
+        nothing = tirx.const(_SHIFT if flipped else 0, dtype)
         for i in range(self._width):
             k = step * self._width + i
             value = element(k)

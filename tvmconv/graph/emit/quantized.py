@@ -16,7 +16,7 @@ from tvmconv.graph.ir import Array, Node, Value
 from tvmconv.graph.quantized.byte_products import multiply_of_run_time_bytes
 from tvmconv.graph.quantized.scales import Linear
 from tvmconv.machines.record import processor
-from tvmconv.operators.byte_products import byte_product, row_sums
+from tvmconv.operators.byte_products import byte_panels, byte_product, row_sums
 from tvmconv.operators.lookup import lookup
 from tvmconv.operators.quantise import Parameter, dequantise, quantise
 from tvmconv.tvm_api import te, tirx
@@ -66,18 +66,28 @@ def emit_byte_product(emitter: Emitter, node: Node) -> None:
     machine = processor(emitter.machine)
     multiply = multiply_of_run_time_bytes(machine)
     assert multiply is not None
-    has_left, has_right = node.attrs["zero_points"]
-    args = [emitter.as_plain(value) for value in (left, right, *zeros)]
-    record = CallRecord(node.layer, "matmul", flops=2 * prod(node.output.dims) * left.dims[-1])
-    if has_right:
-        args.append(emitter.call(row_sums, args[:1], CallRecord(node.layer, "row_sums")))
+    of_left, of_right = node.attrs["zero_points"]
+    data, columns = emitter.as_plain(left), right.dims[-1]
+    copied = CallRecord(node.layer, "pack_columns")
+    packed = emitter.call(
+        lambda b: byte_panels(b, multiply, machine.lanes, of_left),
+        [emitter.as_plain(right)],
+        copied,
+        opaque=True,
+    )
+    panels, *sums = emitter.parts(packed, 2, copied) if of_left else [packed]
+    if of_right:
+        sums.append(emitter.call(row_sums, [data], CallRecord(node.layer, "row_sums")))
+    operands = [emitter.as_plain(zero) for zero in zeros]
 
     def expression(a: Tensor, b: Tensor, *rest: Tensor) -> Tensor:
-        given = list(rest)
-        left_zero = given.pop(0) if has_left else None
-        right_zero, sums = given if has_right else (None, None)
-        return byte_product(a, b, left_zero, right_zero, sums, multiply, machine.lanes)
+        pairs = list(zip(rest[::2], rest[1::2], strict=True))
+        left_zero = pairs.pop(0) if of_left else None
+        right_zero = pairs.pop(0) if of_right else None
+        return byte_product(a, b, columns, left_zero, right_zero, multiply)
 
+    args = [data, panels, *(e for pair in zip(operands, sums, strict=True) for e in pair)]
+    record = CallRecord(node.layer, "matmul", flops=2 * prod(node.output.dims) * left.dims[-1])
     attrs = {"op_pattern": OUT_ELEMENTWISE_FUSABLE}
     emitter.plain[node.output] = emitter.call(expression, args, record, attrs=attrs)
 
