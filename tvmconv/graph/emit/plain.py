@@ -39,11 +39,12 @@ from tvmconv.graph.emit.resize import (
     is_plane_sample,
 )
 from tvmconv.graph.emit.sorting import check_length, emit_top_k
-from tvmconv.graph.emit.statistics import standardize_plain
+from tvmconv.graph.emit.statistics import emit_extrema, standardize_plain
 from tvmconv.graph.ir import Node
 from tvmconv.graph.quantized.byte_products import BYTE_PRODUCT
 from tvmconv.graph.quantized.scales import AVERAGE, FLIP, TABLE
 from tvmconv.graph.rewrite.attention import ATTENTION
+from tvmconv.graph.rewrite.extrema import EXTREMA
 from tvmconv.graph.rewrite.reversed_sums import REVERSE
 from tvmconv.graph.rewrite.row_gathers import PICK
 from tvmconv.graph.rewrite.statistics import STANDARDIZE
@@ -87,6 +88,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         _call(emitter, node, lambda x: topi.transpose(x, axes), record, opaque=True)
     elif node.op == STANDARDIZE:
         standardize_plain(emitter, node)
+    elif node.op == EXTREMA:
+        emit_extrema(emitter, node)
     elif node.op == PICK:
         emitter.plain[node.output] = picked(emitter, node, emitter.as_plain(node.args[0]), record)
     elif node.op == PRODUCT:

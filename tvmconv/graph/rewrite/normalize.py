@@ -28,6 +28,7 @@ from tvmconv.graph.rewrite.activations import canonical_activations
 from tvmconv.graph.rewrite.affine import fold_affine
 from tvmconv.graph.rewrite.attention import fuse_attention
 from tvmconv.graph.rewrite.channels_last import move_channels
+from tvmconv.graph.rewrite.extrema import fuse_extrema
 from tvmconv.graph.rewrite.fold import fold_constants, scalar
 from tvmconv.graph.rewrite.norm_pools import fuse_norm_pools
 from tvmconv.graph.rewrite.one_dimensional import raise_signals
@@ -100,6 +101,7 @@ def normalize(graph: Graph, machine: Device, requantize: str = "float") -> None:
         convolve_before_resize(graph)
         # several layers of joined channels join the same rest
         merge_duplicates(graph)
+        fuse_extrema(graph)
         rewrite_products(graph)
         fuse_attention(graph, machine)
         merge_row_moves(graph)
