@@ -100,9 +100,7 @@ def _reader(schedule: Schedule, product: Block) -> BlockRV | None:
     *outer, count, lanes, _ = product.extents
     (written,) = schedule.get(product.rv).writes
     read = [
-        region
-        for region in schedule.get(reader.rv).reads
-        if region.source.same_as(written.source)
+        region for region in schedule.get(reader.rv).reads if region.source.same_as(written.source)
     ]
     *rows, columns = reader.extents or (0,)
     same = tuple(rows) == tuple(outer) and (count - 1) * lanes < columns <= count * lanes

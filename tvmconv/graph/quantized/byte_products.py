@@ -151,9 +151,7 @@ def _flat(left: _Operand, right: Value, made: list[Node]) -> tuple[_Operand, boo
     shape, zero = left.value.dims, left.zero_point
     if len(shape) == 2 or len(right.dims) > 2 or (zero is not None and prod(zero.dims) > 1):
         return left, False
-    rows = make_node(
-        "reshape", [left.value], (prod(shape[:-1]), shape[-1]), dtype=left.value.dtype
-    )
+    rows = make_node("reshape", [left.value], (prod(shape[:-1]), shape[-1]), dtype=left.value.dtype)
     made.append(rows)
     if zero is not None:
         made.append(make_node("reshape", [zero], (1, 1), dtype="int32"))

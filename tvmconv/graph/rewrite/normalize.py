@@ -16,12 +16,12 @@ import numpy as np
 
 from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
 from tvmconv.graph.match import IN_FLOAT
+from tvmconv.graph.quantized.byte_products import fuse_byte_products
 from tvmconv.graph.quantized.dense import dense_as_convolution, note_wide_products
 from tvmconv.graph.quantized.layers import fuse_integer_layers, is_weight
 from tvmconv.graph.quantized.moved_constants import move_constants
 from tvmconv.graph.quantized.pool import fuse_averages
 from tvmconv.graph.quantized.regions import dequantize_per_reader, fold_dequantized, move_roundings
-from tvmconv.graph.quantized.byte_products import fuse_byte_products
 from tvmconv.graph.quantized.sums import fuse_integer_sums
 from tvmconv.graph.quantized.tables import tabulate
 from tvmconv.graph.rewrite.activations import canonical_activations
