@@ -21,8 +21,8 @@ from tvmconv.tir.annotations import mark_cases, mark_last
 from tvmconv.tir.general.axes import calls
 from tvmconv.tvm_api.types import BlockRV, PrimFunc, Schedule
 
-# panels whose sums hide the latency of each other's dot products
-_PANELS = 4
+# bytes of a row that are copied at once; sums of so many panels hide each other's latency
+_CACHE_LINE = 64
 
 
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
@@ -49,7 +49,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
 def _panels(schedule: Schedule, block: Block, machine: Machine) -> Schedule:
     """Copy columns, and add them."""
     *outer, panel, step, lane = block.loops
-    tiles, panel = schedule.split(panel, [None, min(_PANELS, block.extents[-3])])
+    tiles, panel = schedule.split(panel, [None, min(_CACHE_LINE // machine.lanes, block.extents[-3])])
     # all panels of a cache line are copied before the next rows
     schedule.reorder(step, panel, lane)
     mark_cases(schedule, tiles, panel)

@@ -14,8 +14,8 @@ FUNCTIONS = {
     "sigmoid": (doubles.sigmoid, lambda x: 1 / (1 + np.exp(-x))),
     "tanh": (doubles.tanh, np.tanh),
 }
-SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 709.78, 709.79, 711, 0.625, -0.625, 22, 1e308, -1e308,
-           1e-300, -1e-300, 5e-324]  # fmt: skip
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 709.78, 709.79, 711, 0.625, -0.625, 22,
+           1e308, -1e308, 1e-300, -1e-300, 5e-324]  # fmt: skip
 
 
 def _points() -> np.ndarray:

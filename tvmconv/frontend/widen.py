@@ -247,19 +247,19 @@ class _Widening:
 
 def _moves(graph: OnnxGraph, kept: set[str], stored: dict[str, str]) -> list[OnnxNode]:
     """Nodes that move float16 values, all on ways from inputs to outputs of the graph."""
-    found = [node for node in graph.nodes if node.op in _MOVES]
-    while True:
-        made = {name for node in found for name in node.outputs}
-        read = {id(node) for node in found}
-        others = {n for node in graph.nodes if id(node) not in read for n in node.inputs}
+    found, count = [node for node in graph.nodes if node.op in _MOVES], -1
+    while count != len(found):
+        count = len(found)
+        identities = set(map(id, found))
+        halves = kept.union(name for node in found for name in node.outputs)
+        halves = {name for name in halves if stored.get(name) == "float16"}
+        others = {n for node in graph.nodes if id(node) not in identities for n in node.inputs}
+        ends = (halves - others) | kept
+        found = [node for node in found if _is_move(node, stored, halves, ends)]
+    return found
 
-        def moves(node: OnnxNode) -> bool:
-            halves = [name for name in node.inputs if name in stored]
-            moved = all(stored[n] == "float16" and n in kept | made for n in halves)
-            ends = all(name in kept or name not in others for name in node.outputs)
-            return bool(halves) and moved and ends
 
-        left = [node for node in found if moves(node)]
-        if len(left) == len(found):
-            return left
-        found = left
+def _is_move(node: OnnxNode, stored: dict[str, str], halves: set[str], ends: set[str]) -> bool:
+    """Whether a node reads float16 values only, and no operator reads its results wide."""
+    read = [name for name in node.inputs if name in stored]
+    return bool(read) and halves.issuperset(read) and ends.issuperset(node.outputs)

@@ -1,7 +1,7 @@
 """Products of two INT8 matrices that are computed at run time: ONNX's MatMulInteger.
 
 The frontend writes them as a product of operands in INT32, each less its zero point. With zero
-points a and b, and sums over k steps, ``(x - a) (y - b) = x y - a (sum of y - k b) - b (sum of x)``.
+points a and b over k steps, ``(x - a) @ (y - b) = x @ y - a * (sum(y) - k * b) - b * sum(x)``.
 """
 
 from __future__ import annotations
