@@ -49,17 +49,19 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
 def _panels(schedule: Schedule, block: Block, machine: Machine) -> Schedule:
     """Copy columns, and add them."""
     *outer, panel, step, lane = block.loops
-    tiles, panel = schedule.split(panel, [None, min(_CACHE_LINE // machine.lanes, block.extents[-3])])
+    tiles, panel = schedule.split(
+        panel, [None, min(_CACHE_LINE // machine.lanes, block.extents[-3])]
+    )
     # all panels of a cache line are copied before the next rows
     schedule.reorder(step, panel, lane)
     mark_cases(schedule, tiles, panel)
     mark_last(schedule, step)
     schedule.vectorize(lane)
     shared = outer if outer and prod(block.extents[:-3]) >= machine.cores else [tiles]
-    shared = parallelize(schedule, shared, block.work, machine.cores)
+    parallelize(schedule, shared, block.work, machine.cores)
     for reader in schedule.get_consumers(block.rv):
         store = schedule.cache_write(reader, 0, "global")
-        at = tiles if shared not in outer else schedule.get_loops(block.rv)[-4]
+        at = schedule.get_loops(block.rv)[-4]
         schedule.reverse_compute_at(reader, at, preserve_unit_loops=True)
         *_, panel, lane, step = schedule.get_loops(reader)
         schedule.reorder(step, panel, lane)

@@ -118,14 +118,16 @@ def byte_product(
         *outer, row, column = index
         place = (column // lanes, column % lanes)
         value = product[(*outer, row, *place)]
-        zero = None if right_zero is None else _at(right_zero[0], index)
+        total = None
         if left_zero is not None:
             total = left_zero[1][(*_own(other, outer), *place)]
-            if zero is not None:
-                total = total - zero * tirx.const(inner, "int32")
-            value = value - _at(left_zero[0], index) * total
         if right_zero is not None:
-            value = value - zero * _at(right_zero[1], index)
+            zero, sums = (_at(tensor, index) for tensor in right_zero)
+            value = value - zero * sums
+            if total is not None:
+                total = total - zero * tirx.const(inner, "int32")
+        if left_zero is not None:
+            value = value - _at(left_zero[0], index) * total
         return value
 
     return te.compute((*shape, rows, columns), finished, name="output")

@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
+from tvmconv.graph.ir import Array, Graph, Node, Value, constant, make_node
 from tvmconv.graph.quantized.scales import EIGHT_BITS, FLIP
 from tvmconv.machines.multiply import Multiply, multiply_of_bytes, multiply_of_shorts
 from tvmconv.machines.record import Machine
@@ -100,8 +100,8 @@ def _operands(node: Node) -> tuple[_Operand, _Operand] | None:
 
 
 def _operand(value: Value) -> _Operand | None:
-    if value.is_const:
-        return _constant(value)
+    if value.data is not None:
+        return _constant(value.name, value.data)
     made, zero = value.producer, None
     if made is not None and made.op == "subtract":
         zero = made.args[1]
@@ -110,17 +110,17 @@ def _operand(value: Value) -> _Operand | None:
         made = made.args[0].producer
     if made is None or made.op != "astype" or made.args[0].dtype not in EIGHT_BITS:
         return None
-    if zero is not None and zero.is_const and not zero.data.any():
+    if zero is not None and zero.data is not None and not zero.data.any():
         zero = None
     return _Operand(made.args[0], zero)
 
 
-def _constant(value: Value) -> _Operand | None:
+def _constant(name: str, data: Array) -> _Operand | None:
     """A constant matrix whose elements less their zero point are bytes."""
     for dtype in EIGHT_BITS:
         limits = np.iinfo(dtype)
-        if limits.min <= value.data.min() and value.data.max() <= limits.max:
-            return _Operand(constant(value.data.astype(dtype), value.name))
+        if limits.min <= data.min() and data.max() <= limits.max:
+            return _Operand(constant(data.astype(dtype), name))
     return None
 
 
@@ -136,9 +136,10 @@ def _in_type(operand: _Operand, dtype: str, made: list[Node]) -> _Operand:
 
 def _less(zero: Value | None, number: int, made: list[Node]) -> Value | None:
     """A zero point less a number; None for 0."""
-    if zero is None or zero.is_const:
-        values = (np.zeros((), np.int32) if zero is None else zero.data) - np.int32(number)
-        return constant(values.astype(np.int32)) if values.any() else None
+    known = np.zeros((), np.int32) if zero is None else zero.data
+    if zero is None or known is not None:
+        values = np.asarray(known, np.int32) - np.int32(number)
+        return constant(values) if values.any() else None
     made.append(
         make_node("subtract", [zero, constant(np.array(number, np.int32))], zero.dims,
                   dtype="int32")
