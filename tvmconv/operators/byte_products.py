@@ -17,6 +17,8 @@ _HIGHEST_BITS = -0x7F7F7F80
 # the unsigned byte that becomes 0
 _SHIFT = 128
 _BITS = 32
+# MACs below which plain loops are as fast
+_SMALLEST = 512
 
 
 def row_sums(left: Tensor) -> Tensor:
@@ -118,15 +120,12 @@ def byte_product(
         *outer, row, column = index
         place = (column // lanes, column % lanes)
         value = product[(*outer, row, *place)]
-        total = None
+        if right_zero is not None:
+            value = value - _at(right_zero[0], index) * _at(right_zero[1], index)
         if left_zero is not None:
             total = left_zero[1][(*_own(other, outer), *place)]
-        if right_zero is not None:
-            zero, sums = (_at(tensor, index) for tensor in right_zero)
-            value = value - zero * sums
-            if total is not None:
-                total = total - zero * tirx.const(inner, "int32")
-        if left_zero is not None:
+            if right_zero is not None:
+                total = total - _at(right_zero[0], index) * tirx.const(inner, "int32")
             value = value - _at(left_zero[0], index) * total
         return value
 
@@ -137,10 +136,6 @@ def is_byte_product(left: Sequence[int], right: Sequence[int], multiply: Multipl
     """Whether :func:`byte_product` computes a product of these shapes, and pays for its copy."""
     least = min(len(left), len(right)) >= 2 and left[-1] >= multiply.width
     return least and prod(left[-2:]) * right[-1] >= _SMALLEST
-
-
-# MACs below which plain loops are as fast
-_SMALLEST = 512
 
 
 class _Steps:
