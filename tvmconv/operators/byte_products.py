@@ -10,7 +10,7 @@ from tvmconv.operators.products import dot, pair, side_by_side, word
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
-# values of the attribute ``tvmconv.operator``: of the copy, and of the block with the sums
+# values of the attribute ``tvmconv.operator`` of the copy, and of the block with the sums
 PANELS, PRODUCT = "byte_panels", "byte_product"
 # the highest bit of each byte: flipped, an unsigned byte is a signed byte that is 128 less
 _HIGHEST_BITS = -0x7F7F7F80

@@ -50,7 +50,7 @@ def exp(x: Expr) -> Expr:
     ones = _constant(_COUNTS_IN_ONES)
 
     def rounded(value: Expr, body: Callable[[Expr], Expr]) -> Expr:
-        # TVM would simplify the difference if the sum was no variable
+        # a variable, because TVM would simplify the difference
         return _bind(value + ones, lambda total: _bind(total - ones, body, "exp_i"), "exp_s")
 
     def reduced(x: Expr) -> Expr:

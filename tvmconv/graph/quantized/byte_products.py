@@ -40,7 +40,7 @@ def multiply_of_run_time_bytes(machine: Machine) -> Multiply | None:
 
 
 def fuse_byte_products(graph: Graph, machine: Machine) -> None:
-    """Replace products of bytes by :data:`BYTE_PRODUCT` nodes, in place."""
+    """Replace such products by :data:`BYTE_PRODUCT` nodes, in place."""
     multiply = multiply_of_run_time_bytes(machine)
     if multiply is None:
         return
