@@ -13,6 +13,7 @@ RULES = (
     "reorder",
     "rows",
     "columns",
+    "byte_products",
     "matmul",
     "short_rows",
     "transpose",

@@ -178,3 +178,25 @@ def test_what_is_picked_is_cast_alone() -> None:
     graph = read_model(model).graph
     casts = [n.inputs[0] for n in graph.nodes if n.op == "Cast"]
     assert "x" not in casts
+
+
+def test_values_that_are_only_moved_stay_float16() -> None:
+    """Others than those between inputs and outputs are moved in float32."""
+    moves = [
+        node("Transpose", "x", "t", perm=[1, 0]),
+        node("Concat", "t t", "c", axis=1),
+        node("Split", "c", "a b", axis=0, num_outputs=2),
+        node("Reshape", "b s", "y"),
+        node("Transpose", "t", "u", perm=[1, 0]),
+        node("Mul", "u u", "z"),
+    ]
+    model = make(moves, {"a": HALF, "y": HALF, "z": HALF}, {"s": np.array([2, 4])})
+    agree(model)
+    built = tvmconv.build(make(moves[:4], {"a": HALF, "y": HALF}, {"s": np.array([2, 4])}),
+                          threads=1, log="none")  # fmt: skip
+    assert not any("astype" in call.operator for call in built.calls)
+    payload = np.array([[0x7C01, 0x7E55, 0xFE01, 0xFC00, 1, 0x8000, 0x7BFF, 0x3C00]], np.uint16)
+    a, y = built.run({"x": payload.view(np.float16)}).values()
+    moved = np.concatenate([payload.T, payload.T], 1)
+    np.testing.assert_array_equal(a.view(np.uint16), moved[:4])
+    np.testing.assert_array_equal(y.view(np.uint16), moved[4:].reshape(2, 4))

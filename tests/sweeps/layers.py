@@ -187,10 +187,17 @@ def ranges(draw: Draw) -> Case:
 @drawn(DRAWS, "MatMulInteger")
 def integers(draw: Draw) -> Case:
     m, k, n = _product(draw)
-    right = draw.numbers.integers(-127, 128, (k, n)).astype("int8")
-    zero = np.array(draw.pick(0, 3), "uint8")
-    other = draw.pick(right, Given(right))
-    return draw.case((m, k), other, zero, dtype="uint8", work=float(m * k * max(n, 4 * _LANES)))
+    zero, batch = np.array(draw.pick(0, 3), "uint8"), draw.pick((), (), (draw.size(4),))
+    if draw.pick(True, False):
+        right = draw.numbers.integers(-127, 128, (k, n)).astype("int8")
+        return draw.case((m, k), right, zero, dtype="uint8",
+                         work=float(m * k * max(n, 4 * _LANES)))  # fmt: skip
+    while prod(batch) * m * k * n > 2**24:
+        batch = ()
+    dtype = draw.pick("int8", "uint8")
+    right = draw.numbers.integers(0, 128, (*batch, k, n)).astype(dtype)
+    work = float(prod(batch) * m * k * max(n, 4 * _LANES))
+    return draw.case((*batch, m, k), Given(right), zero, dtype="uint8", work=work)
 
 
 @drawn(DRAWS, "ReduceMean.rows")

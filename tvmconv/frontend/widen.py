@@ -23,6 +23,10 @@ _WIDE = {name: wide_type(name) for name in ("float16", *STORED)}
 _LONG = ("float16", "bfloat16")
 _CASTS = ("Cast", "CastLike")
 _PICKS = ("Gather", "GatherElements", "GatherND")
+_MOVES = frozenset((
+    "Concat", "DepthToSpace", "Expand", "Flatten", "Identity", "Reshape", "Slice", "SpaceToDepth",
+    "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+))  # fmt: skip
 
 
 def widen_stored_types(graph: OnnxGraph) -> None:
@@ -35,7 +39,8 @@ def widen_stored_types(graph: OnnxGraph) -> None:
     3. the result of a Cast to float16 or bfloat16 that another Cast reads: such a pair asks for
        rounding;
     4. the result of a Cast to a shorter type;
-    5. data and scale of a QuantizeLinear whose scale is float16, since it divides in that type.
+    5. data and scale of a QuantizeLinear whose scale is float16, since it divides in that type;
+    6. float16 values that operators only move from inputs to outputs of the graph.
     """
     if any(info.dtype in _WIDE for info in graph.types.values()):
         _Widening(graph).run()
@@ -54,6 +59,10 @@ class _Widening:
         scales = {node.inputs[1] for node in graph.nodes if node.op == "QuantizeLinear"}
         kept.update(name for name in scales if self._stored.get(name) == "float16")
         self._kept = kept & set(self._stored)
+        moves = _moves(graph, self._kept, self._stored)
+        self._kept.update(name for node in moves for name in node.outputs)
+        # nodes by identity: they are not hashable
+        self._moves = set(map(id, moves))
         # wide form of a kept value; other values keep their names
         self._wide: dict[str, str] = {}
 
@@ -91,6 +100,9 @@ class _Widening:
             self._nodes.append(replace(node, outputs=(picked,)))
             if picked != output:
                 self._cast(picked, output, _WIDE[source])
+            return
+        if id(node) in self._moves:
+            self._nodes.append(node)
             return
         node = self._retyped(node)
         self._append(replace(node, inputs=tuple(map(self._widened, node.inputs))))
@@ -231,3 +243,23 @@ class _Widening:
 
     def _set_type(self, name: str, like: str, dtype: str) -> None:
         self._graph.types[name] = TensorInfo(name, self._graph.shape(like), dtype)
+
+
+def _moves(graph: OnnxGraph, kept: set[str], stored: dict[str, str]) -> list[OnnxNode]:
+    """Nodes that move float16 values, all on ways from inputs to outputs of the graph."""
+    found, count = [node for node in graph.nodes if node.op in _MOVES], -1
+    while count != len(found):
+        count = len(found)
+        identities = set(map(id, found))
+        halves = kept.union(name for node in found for name in node.outputs)
+        halves = {name for name in halves if stored.get(name) == "float16"}
+        others = {n for node in graph.nodes if id(node) not in identities for n in node.inputs}
+        ends = (halves - others) | kept
+        found = [node for node in found if _is_move(node, stored, halves, ends)]
+    return found
+
+
+def _is_move(node: OnnxNode, stored: dict[str, str], halves: set[str], ends: set[str]) -> bool:
+    """Whether a node reads float16 values only, and no operator reads its results wide."""
+    read = [name for name in node.inputs if name in stored]
+    return bool(read) and halves.issuperset(read) and ends.issuperset(node.outputs)

@@ -7,7 +7,11 @@ from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
 from tvmconv.tir.general.infinite_extrema import InfiniteExtrema
 from tvmconv.tir.general.nan_extrema import ConstantsFirst
-from tvmconv.tir.general.relax_intrinsics import VectorizableAngles, VectorizableMath
+from tvmconv.tir.general.relax_intrinsics import (
+    VectorizableAngles,
+    VectorizableDoubles,
+    VectorizableMath,
+)
 from tvmconv.tir.general.rewrite import transformed
 from tvmconv.tvm_api.types import IRModule, PrimFunc
 
@@ -25,7 +29,7 @@ def schedule_function(func: PrimFunc, machine: Device) -> PrimFunc:
         return func
     expressions = [VectorizableMath()]
     if isinstance(machine, Machine):
-        expressions.append(VectorizableAngles())
+        expressions += [VectorizableAngles(), VectorizableDoubles()]
     func = transformed(func, *expressions, ConstantsFirst())
     for name in schedules_of(machine, "rules").RULES:
         try:

@@ -11,8 +11,12 @@ from tvm.script import tirx as T
 
 from tests.operators.harness import HOST, Built, each_machine
 from tests.tir.rewrites import check, check_same
-from tvmconv.operators import arcs, inverse_hyperbolic, math, sines
-from tvmconv.tir.general.relax_intrinsics import VectorizableAngles, VectorizableMath
+from tvmconv.operators import arcs, doubles, inverse_hyperbolic, math, sines
+from tvmconv.tir.general.relax_intrinsics import (
+    VectorizableAngles,
+    VectorizableDoubles,
+    VectorizableMath,
+)
 
 EXPRESSIONS = [
     *("exp", "log", "tanh", "sigmoid", "erf", "cosh", "sinh"),
@@ -55,6 +59,23 @@ def test_a_function_of_an_angle_becomes_its_expression(name):
             y[i] = expression(x[i]) + x[i]
 
     check(VectorizableAngles(), before, expected)
+
+
+@pytest.mark.parametrize("name", ["exp", "sigmoid", "tanh"])
+def test_a_call_of_float64_becomes_its_expression(name):
+    intrinsic, expression = getattr(tirx, name), getattr(doubles, name)
+
+    @T.prim_func(private=True, s_tir=True)
+    def before(x: T.Buffer((8,), "float64"), y: T.Buffer((8,), "float64")):
+        for i in range(8):
+            y[i] = intrinsic(x[i]) + x[i]
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(x: T.Buffer((8,), "float64"), y: T.Buffer((8,), "float64")):
+        for i in range(8):
+            y[i] = expression(x[i]) + x[i]
+
+    check(VectorizableDoubles(), before, expected)
 
 
 @pytest.mark.parametrize("name", ["asin", "acos", "atan", "asinh", "acosh", "atanh"])

@@ -24,7 +24,13 @@ from tvmconv.graph.emit.plain_moves import (
 )
 from tvmconv.graph.emit.pools import emit_plane_pool, is_plane_pool
 from tvmconv.graph.emit.positions import POSITIONS, emit_position, repeats_position
-from tvmconv.graph.emit.quantized import emit_flip, emit_linear, emit_lookup, is_linear
+from tvmconv.graph.emit.quantized import (
+    emit_byte_product,
+    emit_flip,
+    emit_linear,
+    emit_lookup,
+    is_linear,
+)
 from tvmconv.graph.emit.recurrent import emit_recurrent, is_recurrent
 from tvmconv.graph.emit.resize import (
     emit_plane_resize,
@@ -33,10 +39,12 @@ from tvmconv.graph.emit.resize import (
     is_plane_sample,
 )
 from tvmconv.graph.emit.sorting import check_length, emit_top_k
-from tvmconv.graph.emit.statistics import standardize_plain
+from tvmconv.graph.emit.statistics import emit_extrema, standardize_plain
 from tvmconv.graph.ir import Node
+from tvmconv.graph.quantized.byte_products import BYTE_PRODUCT
 from tvmconv.graph.quantized.scales import AVERAGE, FLIP, TABLE
 from tvmconv.graph.rewrite.attention import ATTENTION
+from tvmconv.graph.rewrite.extrema import EXTREMA
 from tvmconv.graph.rewrite.reversed_sums import REVERSE
 from tvmconv.graph.rewrite.row_gathers import PICK
 from tvmconv.graph.rewrite.statistics import STANDARDIZE
@@ -80,12 +88,16 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         _call(emitter, node, lambda x: topi.transpose(x, axes), record, opaque=True)
     elif node.op == STANDARDIZE:
         standardize_plain(emitter, node)
+    elif node.op == EXTREMA:
+        emit_extrema(emitter, node)
     elif node.op == PICK:
         emitter.plain[node.output] = picked_plain(emitter, node, record)
     elif node.op == PRODUCT:
         axes = node.attrs["axes"]
         record = CallRecord(node.layer, "matmul")
         _call(emitter, node, lambda a, b: matmul(a, b, axes), record)
+    elif node.op == BYTE_PRODUCT:
+        emit_byte_product(emitter, node)
     elif node.op == ATTENTION:
         emit_attention(emitter, node)
     elif is_recurrent(node):

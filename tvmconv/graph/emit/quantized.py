@@ -11,12 +11,16 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.graph.emit.emitter import Emitter, constant_of, record_of
+from tvmconv.graph.emit.emitter import CallRecord, Emitter, constant_of, record_of
 from tvmconv.graph.ir import Array, Node, Value
+from tvmconv.graph.quantized.byte_products import multiply_of_run_time_bytes
 from tvmconv.graph.quantized.scales import Linear
+from tvmconv.machines.record import processor
+from tvmconv.operators.byte_products import byte_panels, byte_product, row_sums
 from tvmconv.operators.lookup import lookup
 from tvmconv.operators.quantise import Parameter, dequantise, quantise
 from tvmconv.tvm_api import te, tirx
+from tvmconv.tvm_api.op_pattern import OUT_ELEMENTWISE_FUSABLE
 from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
 
 _LINEAR = ("dequantize", "quantize")
@@ -54,6 +58,38 @@ def emit_linear(emitter: Emitter, node: Node, blocked: bool) -> None:
         axes = (node.attrs["axis"] % len(data.dims),) if data.dims else ()
     call = emitter.call(_expression(node, numbers, axes), operands, record_of(node))
     emitter.define(node.output, call, blocked)
+
+
+def emit_byte_product(emitter: Emitter, node: Node) -> None:
+    """A product of two matrices of bytes."""
+    left, right, *zeros = node.inputs
+    machine = processor(emitter.machine)
+    multiply = multiply_of_run_time_bytes(machine)
+    assert multiply is not None
+    of_left, of_right = node.attrs["zero_points"]
+    data, columns = emitter.as_plain(left), right.dims[-1]
+    copied = CallRecord(node.layer, "pack_columns")
+    packed = emitter.call(
+        lambda b: byte_panels(b, multiply, machine.lanes, of_left),
+        [emitter.as_plain(right)],
+        copied,
+        opaque=True,
+    )
+    panels, *sums = emitter.parts(packed, 2, copied) if of_left else [packed]
+    if of_right:
+        sums.append(emitter.call(row_sums, [data], CallRecord(node.layer, "row_sums")))
+    operands = [emitter.as_plain(zero) for zero in zeros]
+
+    def expression(a: Tensor, b: Tensor, *rest: Tensor) -> Tensor:
+        pairs = list(zip(rest[::2], rest[1::2], strict=True))
+        left_zero = pairs.pop(0) if of_left else None
+        right_zero = pairs.pop(0) if of_right else None
+        return byte_product(a, b, columns, left_zero, right_zero, multiply)
+
+    args = [data, panels, *(e for pair in zip(operands, sums, strict=True) for e in pair)]
+    record = CallRecord(node.layer, "matmul", flops=2 * prod(node.output.dims) * left.dims[-1])
+    attrs = {"op_pattern": OUT_ELEMENTWISE_FUSABLE}
+    emitter.plain[node.output] = emitter.call(expression, args, record, attrs=attrs)
 
 
 def _block_vector(emitter: Emitter, value: Value, channels: int) -> Array:

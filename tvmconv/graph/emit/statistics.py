@@ -10,6 +10,8 @@ from operator import mul
 from tvmconv.graph.emit.emitter import CallRecord, Emitter
 from tvmconv.graph.emit.plain_moves import row_transposition
 from tvmconv.graph.ir import Node
+from tvmconv.machines.record import processor
+from tvmconv.operators.extrema import extrema
 from tvmconv.operators.moments import batch_moments, channel_moments, group_moments, row_moments
 from tvmconv.operators.moments_short_rows import short_row_moments
 from tvmconv.operators.row_groups import are_short
@@ -35,6 +37,15 @@ def standardize_blocked(emitter: Emitter, node: Node) -> None:
     emitter.set_blocked(node.outputs[0], _applied(emitter, node, data, parts))
     for value, part in zip(node.outputs[1:], parts[::2], strict=False):
         emitter.set_blocked(value, part)
+
+
+def emit_extrema(emitter: Emitter, node: Node) -> None:
+    """The minimum and the maximum of all elements."""
+    data = node.args[0]
+    view = emitter.reshape(emitter.as_plain(data), (prod(data.dims),))
+    record, lanes = CallRecord(node.layer, "min+max"), processor(emitter.machine).lanes
+    found = emitter.call(lambda x: extrema(x, lanes), [view], record, opaque=True)
+    emitter.give(node, found, record)
 
 
 def standardize_plain(emitter: Emitter, node: Node) -> None:

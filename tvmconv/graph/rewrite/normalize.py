@@ -16,6 +16,7 @@ import numpy as np
 
 from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
 from tvmconv.graph.match import IN_FLOAT
+from tvmconv.graph.quantized.byte_products import fuse_byte_products
 from tvmconv.graph.quantized.dense import dense_as_convolution, note_wide_products
 from tvmconv.graph.quantized.layers import fuse_integer_layers, is_weight
 from tvmconv.graph.quantized.moved_constants import move_constants
@@ -27,6 +28,7 @@ from tvmconv.graph.rewrite.activations import canonical_activations
 from tvmconv.graph.rewrite.affine import fold_affine
 from tvmconv.graph.rewrite.attention import fuse_attention
 from tvmconv.graph.rewrite.channels_last import move_channels
+from tvmconv.graph.rewrite.extrema import fuse_extrema
 from tvmconv.graph.rewrite.fold import fold_constants, scalar
 from tvmconv.graph.rewrite.norm_pools import fuse_norm_pools
 from tvmconv.graph.rewrite.one_dimensional import raise_signals
@@ -84,6 +86,7 @@ def normalize(graph: Graph, machine: Device, requantize: str = "float") -> None:
         _quantized(graph, machine, requantize)
     if isinstance(machine, Machine):
         fuse_integer_sums(graph, machine)
+        fuse_byte_products(graph, machine)
         graph.forward(partial(_simplify, ranks=None))
     lower_transposed(graph, machine.channel_block)
     merge_padding(graph)
@@ -98,6 +101,7 @@ def normalize(graph: Graph, machine: Device, requantize: str = "float") -> None:
         convolve_before_resize(graph)
         # several layers of joined channels join the same rest
         merge_duplicates(graph)
+        fuse_extrema(graph)
         rewrite_products(graph)
         fuse_attention(graph, machine)
         merge_row_moves(graph)

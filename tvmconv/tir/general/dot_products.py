@@ -67,7 +67,8 @@ def _rewritten(func: Any, emit: Emit, before: Callable[[Any], Any] | None) -> An
         nonlocal found
         name = getattr(call.op, "name", "")
         # functions may copy dwords without multiplying them
-        found = found or name == WORD or bool(instruction_of(name))
+        copied = name == WORD or name.startswith(SIDE_BY_SIDE)
+        found = found or copied or bool(instruction_of(name))
         if name.startswith(SIDE_BY_SIDE):
             return _side_by_side(call, int(name.removeprefix(SIDE_BY_SIDE)))
         if name not in (WORD, PAIR):

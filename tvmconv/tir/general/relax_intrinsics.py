@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import ir, tirx
 
-from tvmconv.operators import arcs, inverse_hyperbolic, math, sines
+from tvmconv.operators import arcs, doubles, inverse_hyperbolic, math, sines
 from tvmconv.tir.general.rewrite import function_pass, map_nodes
 
 
@@ -43,6 +43,25 @@ def VectorizableAngles() -> Any:
     return function_pass("VectorizableAngles", lambda func: _with_expressions(func, table))
 
 
+def VectorizableDoubles() -> Any:
+    """A pass that replaces FP64 intrinsics by expressions of :mod:`tvmconv.operators.doubles`.
+
+    Pattern: an FP64 call of ``exp``, ``sigmoid`` or ``tanh``.
+
+    Rewrite: the call becomes arithmetic on its argument.
+
+    Why here: as for :func:`VectorizableMath`, but for CPUs only, whose vectors have float64.
+    """
+    table = {
+        "tirx.exp": doubles.exp,
+        "tirx.sigmoid": doubles.sigmoid,
+        "tirx.tanh": doubles.tanh,
+    }
+    return function_pass(
+        "VectorizableDoubles", lambda func: _with_expressions(func, table, "float64")
+    )
+
+
 def _vectorizable_math(func: Any) -> Any:
     table = {
         "tirx.exp": math.exp,
@@ -62,12 +81,14 @@ def _vectorizable_math(func: Any) -> Any:
     return _with_expressions(func, table)
 
 
-def _with_expressions(func: Any, table: Mapping[str, Callable[[Any], Any]]) -> Any:
+def _with_expressions(
+    func: Any, table: Mapping[str, Callable[[Any], Any]], dtype: str = "float32"
+) -> Any:
     def replace(call: Any) -> Any:
         if getattr(call.op, "name", "") == "tirx.isnan":
             return _exceeds_infinity(call.args[0])
         expression = table.get(getattr(call.op, "name", ""))
-        if expression is None or str(call.ty.dtype) != "float32":
+        if expression is None or str(call.ty.dtype) != dtype:
             return call
         return expression(call.args[0])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 from tvm import sym, tirx
@@ -28,6 +29,8 @@ _SHORT_BYTES = 4 * _CACHE_LINE
 _READ_SETS, _WRITTEN_SETS = 512, 2048
 # streams of stores whose lines stay in one set of the first cache
 STREAMS = 8
+# bytes after which the sets of the first cache repeat
+_WAY_BYTES = 4096
 # a block of operand lines that stays in the first cache
 _NEAR_BYTES = 1 << 15
 # lines of the result that are so close to each other that any order of them is good
@@ -143,7 +146,8 @@ def _next_axis(copy: TransposedCopy) -> BlockAxis | None:
     if length > _SHORT_BYTES or copy.read.extent <= STREAMS:
         return None
     apart = copy.written_distance()
-    if not apart or apart % _WRITTEN_SETS:
+    kept = STREAMS * (_WAY_BYTES // gcd(apart, _WAY_BYTES))
+    if not apart or (apart % _WRITTEN_SETS and copy.read.extent <= kept):
         return None
     found = (axis for axis in copy.others if copy.written_distance(axis) == length)
     return next(found, None)

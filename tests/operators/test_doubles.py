@@ -1,0 +1,46 @@
+"""Functions of float64 against numpy's longer floating-point numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tvm import te
+
+from tests.operators.harness import HOST, run
+from tvmconv.operators import doubles
+
+FUNCTIONS = {
+    "exp": (doubles.exp, np.exp),
+    "sigmoid": (doubles.sigmoid, lambda x: 1 / (1 + np.exp(-x))),
+    "tanh": (doubles.tanh, np.tanh),
+}
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 709.78, 709.79, 711, 0.625, -0.625, 22,
+           1e308, -1e308, 1e-300, -1e-300, 5e-324]  # fmt: skip
+
+
+def _points() -> np.ndarray:
+    normal = np.random.default_rng(0).standard_normal(1 << 13)
+    scaled = [normal * scale for scale in (1e-8, 1e-2, 0.4, 3, 60)]
+    return np.concatenate([*scaled, np.linspace(-744, 709.7, 1 << 13), SPECIAL])
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_float64_err_by_less_than_two_last_bits(name: str) -> None:
+    function, reference = FUNCTIONS[name]
+    x = _points()
+    actual = run(
+        lambda a: te.compute(a.shape, lambda i: function(a[i]), name="mapped"), x, machine=HOST
+    )
+    with np.errstate(over="ignore"):
+        exact = reference(x.astype(np.longdouble))
+        expected = exact.astype(np.float64)
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(actual[~finite], expected[~finite])
+    normal = finite & (np.abs(expected) > 1e-307)
+    error = np.abs((actual[normal] - exact[normal]) / exact[normal])
+    assert error.max() < 4e-16
+    np.testing.assert_array_equal(np.signbit(actual[x == 0]), np.signbit(expected[x == 0]))
+    if name == "exp":
+        # denormal results may be rounded twice
+        apart = np.abs(actual[finite & ~normal] - expected[finite & ~normal])
+        assert apart.max() <= 1e-323
