@@ -22,7 +22,7 @@ from tvmconv.costs.limits import check_divides, check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile, transform_tile
-from tvmconv.tir.annotations import mark_cases
+from tvmconv.tir.annotations import mark_cases, mark_parallel
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 
@@ -67,7 +67,7 @@ class StrassenSchedule(ConvSchedule[Machine]):
         region, t, *i = schedule.split(p, [None, half, *[2] * cut.levels])
         schedule.reorder(n, region, group, kb, t, *i[::-1], *j[::-1], lane)
         region = schedule.fuse(n, region)
-        schedule.parallel(region)
+        mark_parallel(schedule, region)
         for loop in (*i, *j):
             schedule.unroll(loop)
         schedule.vectorize(lane)

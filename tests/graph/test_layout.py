@@ -10,6 +10,7 @@ from examples.networks import NETWORKS
 from tests.graph.network import AVX512, Net, convs, planned
 from tvmconv.frontend import read_model, to_relax
 from tvmconv.graph.lower import LoweredGraph, lower
+from tvmconv.selection.policy import make_policy
 from tvmconv.tvm_api.op_pattern import OPAQUE
 
 
@@ -21,7 +22,11 @@ def quick_lower(monkeypatch):
         return kernel.unscheduled().without_attr("global_symbol").with_attr("op_pattern", OPAQUE)
 
     monkeypatch.setattr(emitter_module, "scheduled", unscheduled)
-    return lambda model: lower(to_relax(read_model(model)), AVX512.with_cores(1))
+
+    def lowered(model, **options):
+        return lower(to_relax(read_model(model)), AVX512.with_cores(1), **options)
+
+    return lowered
 
 
 def operators(lowered: LoweredGraph) -> list[str]:
@@ -174,3 +179,23 @@ def test_element_wise_chain_becomes_one_function(quick_lower):
     middle = [call for call in lowered.calls if call.operator.startswith("concat")]
     assert [call.operator for call in middle] == ["concat+multiply+add+relu"]
     assert np.prod([1, 16, 16, 8]) * 4 <= middle[0].bytes
+
+
+def test_products_of_many_rows_keep_to_the_budgets(quick_lower):
+    net = Net(128, 1024)
+    y = net.op("Gemm", "x", net.random(1024, 512), net.random(512))
+
+    def chosen(**limits):
+        (decision,) = quick_lower(net.model(y), policy=make_policy(**limits)).decisions
+        return decision.chosen.algorithm
+
+    assert chosen() == "dense_strassen"
+    for limits in ({"memory_budget": 0}, {"finite": False}, {"algorithms": ["direct"]}):
+        assert chosen(**limits) == "dense"
+
+
+def test_products_of_flattened_images_are_plain(quick_lower):
+    net = Net(128, 3, 8, 8)
+    y = net.op("Flatten", net.conv("x", 3, 16))
+    y = net.op("Gemm", y, net.random(16 * 64, 512), net.random(512))
+    assert quick_lower(net.model(y)).decisions[-1].chosen.algorithm == "dense"

@@ -35,8 +35,8 @@ from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
 from tvmconv.operators.dense import block_flattened_weight
-from tvmconv.selection.policy import Policy, check_algorithms
-from tvmconv.selection.select import select
+from tvmconv.selection.policy import Policy, check_algorithms, make_policy
+from tvmconv.selection.select import candidates, select
 
 # GPU only: with at least so many rows, a fully connected layer runs as a convolution of images of
 # one pixel. Its tiles read each weight once for many rows.
@@ -118,7 +118,9 @@ def plan_layouts(
                 taps = prod(image.dims[2:]) * machine.channel_block
                 workload = replace(workload, in_channels=machine.blocks(image.dims[1]) * taps)
             with reported(f"choosing an algorithm for {node}"):
-                plan.decisions[node] = _decide_dense(node, workload, machine, policy)
+                plan.decisions[node] = _decide_dense(
+                    node, workload, machine, policy, node in plan.flattened
+                )
             decided += 1
             if progress:
                 progress(decided, total)
@@ -282,18 +284,28 @@ def weight_facts(node: Node, workload: Conv2dWorkload, machine: Device) -> Weigh
 
 
 def _decide_dense(
-    node: Node, workload: Conv2dWorkload, machine: Device, policy: Policy | None
+    node: Node,
+    workload: Conv2dWorkload,
+    machine: Device,
+    policy: Policy | None,
+    is_flattened: bool,
 ) -> Decision:
-    """Any algorithm within the budgets: ``algorithms=`` and name patterns are for convolutions.
+    """Any algorithm within the budgets; name patterns are for convolutions.
 
-    CPUs have one algorithm, which ``memory_budget`` cannot replace by another one.
+    ``algorithms=`` and ``memory_budget`` cannot exclude the plain product. Layers that read the
+    blocks of an image have no other: sums would spread the contents of surplus lanes.
     """
-    if policy is not None:
+    if policy is not None or is_flattened:
+        policy = policy or make_policy()
         named = tuple(o for o in policy.overrides if o.pattern == node.layer)
-        everything = check_algorithms(None)
-        memory = None if workload.is_matrix else policy.memory_budget
+        names, memory = check_algorithms(None), policy.memory_budget
+        if workload.is_matrix:
+            names = ("dense",) if is_flattened else ("dense", *policy.algorithms)
+            if memory is not None:
+                plain = candidates(workload, machine, "dense")
+                memory = max(memory, *(offer.workspace_bytes for offer in plain))
         policy = replace(
-            policy, algorithms=everything, overrides=named, choose=None, memory_budget=memory
+            policy, algorithms=names, overrides=named, choose=None, memory_budget=memory
         )
     facts = weight_facts(node, workload, machine)
     decision = select(workload, machine, layer=node.layer, policy=policy, facts=facts)

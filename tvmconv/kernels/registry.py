@@ -39,7 +39,10 @@ ALGORITHMS: dict[str, str] = {
 }
 
 # algorithms of fully connected layers on CPUs; on GPUs, algorithms of convolutions compute them
-PRODUCTS: dict[str, str] = {"dense": "tvmconv.algorithms.gemm.dense:Dense"}
+PRODUCTS: dict[str, str] = {
+    "dense": "tvmconv.algorithms.gemm.dense:Dense",
+    "dense_strassen": "tvmconv.algorithms.gemm.dense_strassen:DenseStrassen",
+}
 
 # Variants for comparison with papers: benchmarks and tests run them, selection and tuner never
 # choose one.

@@ -90,7 +90,8 @@ def tune(
         The numbers count the candidates of all layers.
     algorithms
         Names of algorithms to search, or one name; by default all. Layers that none of them
-        computes keep their default. Fully connected layers on CPUs have ``"dense"``.
+        computes keep their default. Fully connected layers on CPUs have ``"dense"`` and
+        ``"dense_strassen"``.
     shapes, outputs, threads, error_budget, fold_budget, requantize, precision
         As for :func:`tvmconv.build`.
     rpc_tracker, rpc_keys

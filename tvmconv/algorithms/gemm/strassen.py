@@ -36,7 +36,7 @@ from tvmconv.tvm_api.types import Expr, Index, Tensor
 
 PRODUCTS = 7
 # growth of direct convolution's error, measured (docs/notes/strassen.md)
-_GROWTH = 2.5
+GROWTH = 2.5
 # places of the quarters of a matrix, in the order of their names
 _QUARTERS = ((0, 0), (0, 1), (1, 0), (1, 1))
 Array = npt.NDArray[np.float64]
@@ -201,7 +201,7 @@ class Strassen(Algorithm):
             # the outer axes of two parts of outputs and of inputs that remain, after earlier sums
             axes = (level + 2, cut.levels + 4)
             (b11, b21), (b12, b22) = np.moveaxis(split, axes, (0, 1))
-            split = np.stack(_weight_sums(b11, b12, b21, b22), axis=level)
+            split = np.stack(weight_sums(b11, b12, b21, b22), axis=level)
         packed = split.reshape(cut.products, groups, kr, lanes, cut.in_blocks, lanes, cut.taps)
         packed = packed.transpose(1, 0, 4, 6, 5, 2, 3)
         return np.ascontiguousarray(packed, np.float32).reshape(shape)
@@ -221,7 +221,7 @@ class Strassen(Algorithm):
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
         """The error of direct convolution, increased by the sums."""
-        return _GROWTH ** config.int("levels") * super().error_estimate(workload, machine, config)
+        return GROWTH ** config.int("levels") * super().error_estimate(workload, machine, config)
 
 
 def _input_sums(given: Operands, cut: StrassenSplit) -> Tensor:
@@ -247,7 +247,7 @@ def _input_sums(given: Operands, cut: StrassenSplit) -> Tensor:
 
     def outer(q: Expr, d: Expr, t: Expr, i: Index, j: Index, c: Expr) -> Expr:
         places = [(i1 * inner + i, j1 * inner + j) for i1, j1 in _QUARTERS]
-        return choose(q, _left_factors([halves[(d, t, *place, c)] for place in places]))
+        return choose(q, left_factors([halves[(d, t, *place, c)] for place in places]))
 
     shape = (cut.products, cut.depth, count, lanes)
     if cut.levels == 1:
@@ -260,7 +260,7 @@ def _input_sums(given: Operands, cut: StrassenSplit) -> Tensor:
 
     def both(q: Expr, d: Expr, t: Expr, c: Expr) -> Expr:
         part = [parts[(d, t, q // PRODUCTS, *place, c)] for place in _QUARTERS]
-        return choose(q % PRODUCTS, _left_factors(part))
+        return choose(q % PRODUCTS, left_factors(part))
 
     return te.compute(shape, both, name="sums")
 
@@ -280,7 +280,7 @@ def _output_sums(product: Tensor, cut: StrassenSplit) -> Tensor:
             (blocks, count, ways, PRODUCTS, ways, lanes),
             lambda kb, t, i, q, j, k: choose(
                 i * ways + j,
-                _quarters([product[q * PRODUCTS + p, kb, t, k] for p in range(PRODUCTS)]),
+                quarters_of([product[q * PRODUCTS + p, kb, t, k] for p in range(PRODUCTS)]),
             ),
             name="inner",
         )
@@ -289,12 +289,12 @@ def _output_sums(product: Tensor, cut: StrassenSplit) -> Tensor:
         def value(q: int) -> Expr:
             return product[q, kb, t, k] if cut.levels == 1 else inner[kb, t, i0, q, j0, k]
 
-        return choose(i * 2 + j, _quarters([value(q) for q in range(PRODUCTS)]))
+        return choose(i * 2 + j, quarters_of([value(q) for q in range(PRODUCTS)]))
 
     return te.compute((blocks, count, ways, ways, 2, 2, lanes), outer, name="quarters")
 
 
-def _left_factors(quarters: Sequence[Expr]) -> list[Expr]:
+def left_factors(quarters: Sequence[Expr]) -> list[Expr]:
     """The left factors of the seven products."""
     a11, a12, a21, a22 = quarters
     s1 = a21 + a22
@@ -302,14 +302,14 @@ def _left_factors(quarters: Sequence[Expr]) -> list[Expr]:
     return [a11, a12, a12 - s2, a22, s1, s2, a11 - a21]
 
 
-def _weight_sums(b11: Array, b12: Array, b21: Array, b22: Array) -> list[Array]:
+def weight_sums(b11: Array, b12: Array, b21: Array, b22: Array) -> list[Array]:
     """The right factors of the seven products."""
     t1 = b12 - b11
     t2 = b22 - t1
     return [b11, b21, b22, t2 - b21, t1, t2, b22 - b12]
 
 
-def _quarters(p: Sequence[Expr]) -> list[Expr]:
+def quarters_of(p: Sequence[Expr]) -> list[Expr]:
     """The four quarters of the result; shared terms are written identically."""
     u2 = p[0] + p[5]
     u3, u4 = u2 + p[6], u2 + p[4]

@@ -180,6 +180,19 @@ STRASSEN_WORK = _strassen(
     0.75, "cycles per vector and FMA rate", "one vector that is read, added and written"
 )
 
+_dense_strassen = fitted(
+    "dense_strassen",
+    "layers of ViT-B and Whisper on Zen 5",
+    "tvmconv bench run --layer mb197ic768ih1oc3072kh1:nc --algorithms dense,dense_strassen",
+)
+STRASSEN_SHOWN = _dense_strassen(
+    0.45, "share", "sums beyond L2 for each panel of weights, and weights for each further region"
+)
+STRASSEN_MOVED = _dense_strassen(1.5, "ratio", "reading data and writing results while no FMAs run")
+STRASSEN_READ = _dense_strassen(
+    0.15, "share of memory's time", "first read of weights, which are larger"
+)
+
 _winograd = fitted("winograd", "measured calls of docs/notes/winograd.md", FIT)
 L3_SHARE = _winograd(0.912, "share of the rate of L3", "traffic of the stages, read")
 MEMORY_SHARE = _winograd(0.84923, "share of memory's rate", "traffic of the stages, read")
