@@ -203,7 +203,7 @@ def test_no_weights_exceed_the_worst_sum():
 
 def test_packing_refuses_weights_with_which_a_tile_is_not_exact():
     workload = Conv2dWorkload.parse("ic128ih8oc16kh3ph1:u8s8s32s32")
-    algorithm, config = Winograd(), Config.of(mh=4, mw=4, kr=1)
+    algorithm, config = Winograd(), Config.of(mh=4, mw=4, kr=1, fused=0)
     weight = np.ones((16, 128, 3, 3), np.int8)
     weight[5] = -128
     with pytest.raises(WorkloadError, match=r"F\(4x4\) of .* channel 5 .* below 33554432"):
