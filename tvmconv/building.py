@@ -124,15 +124,16 @@ def build(
     threads
         Threads that the kernels are partitioned for; by default all CPUs of this process.
     algorithms
-        Convolution algorithms to choose from; by default all. ``"-winograd"`` excludes one.
+        Algorithms to choose from; by default all. ``"-winograd"`` excludes one. Fully connected
+        layers on CPUs may always use ``dense``.
     error_budget
         Maximum estimated error of a layer, as max|error| / max|reference| against float64 on
         normally distributed input. The default is 5e-6; 3e-5 admits larger Winograd tiles. Where
         no algorithm keeps the budget, as with 0, the layer is computed by ``direct``.
     memory_budget
         Maximum workspace of a call in bytes; 0 allows none. Layers share the workspace, so the
-        budget bounds each layer by itself. It does not count packed weights, and does not apply to
-        fully connected layers on CPUs, which have one algorithm.
+        budget bounds each layer by itself. It does not count packed weights, and does not
+        exclude ``dense`` from fully connected layers on CPUs.
     fold_budget
         Maximum bytes of constants that the reader holds while it computes constants of the model.
         The default is 4 times the size of the model with its external data, plus 256 MiB. Weights
@@ -147,8 +148,8 @@ def build(
         ``algorithms``, ``error_budget`` and ``finite``, but not over ``memory_budget``.
     finite
         Whether inputs hold finite numbers of ordinary size only. False excludes algorithms
-        (Winograd) that spread NaN, infinity and overflow over neighboring pixels: see
-        ``docs/reference/numerics.md``.
+        (Winograd, Strassen) that spread NaN, infinity and overflow over neighboring pixels or
+        rows: see ``docs/reference/numerics.md``.
     requantize
         How INT8 layers convert accumulators to 8 bits. ``"float"`` multiplies by a float32 scale
         and rounds to even, as ONNX defines it. ``"fixed"`` uses integers only, a multiplier and a

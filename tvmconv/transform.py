@@ -65,7 +65,7 @@ def SubstituteConv2d(
         Threads that the kernels are partitioned for; by default all CPUs of this process. A GPU's
         kernels are called by one thread.
     algorithms
-        Convolution algorithms to choose from; by default all.
+        Algorithms to choose from; by default all.
     error_budget, memory_budget, overrides, finite, requantize, precision, log
         As for :func:`tvmconv.build`; tuning logs are used as there.
 

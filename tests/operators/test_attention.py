@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.operators.harness import HOST, each_machine, normal, run
+from tests.operators.harness import HOST, MACHINES, each_machine, normal, run
+from tvmconv.costs.cpu.attention import attention_tile
 from tvmconv.machines.record import Machine
 from tvmconv.operators.attention import attention
 from tvmconv.operators.attention_form import Attention, AttentionTile, Operand, Step
@@ -126,3 +127,8 @@ def test_a_row_without_columns_is_filled():
     after = (Step("fill_nan", (1, 8, 6), value=0.0),)
     y = computed(replace(form, before=before, after=after), tile, [q, k, v, mask], HOST)
     assert (y[3] == 0).all() and np.isfinite(y).all()
+
+
+def test_scores_that_leave_l1_make_tiles_shorter():
+    few, many = (attention_tile(form_of(6, n, 64, n, 64, False), MACHINES[-1]) for n in (577, 1500))
+    assert many.rows < few.rows

@@ -91,7 +91,7 @@ Algorithms = Annotated[
     str | None,
     SELECTION.value(
         "NAME,...",
-        help="Convolution algorithms to consider; -NAME excludes one.",
+        help="Algorithms to consider; -NAME excludes one.",
         show_default="all",
     ),
 ]

@@ -41,6 +41,8 @@ from tvmconv.selection.select import candidates, select
 # GPU only: with at least so many rows, a fully connected layer runs as a convolution of images of
 # one pixel. Its tiles read each weight once for many rows.
 _ROWS_OF_TILES = 8
+# why a layer that reads the blocks of an image has one algorithm, as a clause
+_FLATTENED = "it would add surplus lanes of the image's channel blocks to other values"
 
 
 @dataclass
@@ -309,6 +311,12 @@ def _decide_dense(
         )
     facts = weight_facts(node, workload, machine)
     decision = select(workload, machine, layer=node.layer, policy=policy, facts=facts)
+    if is_flattened:
+        others = tuple(
+            replace(o, rejected=_FLATTENED) if o.cause == "disallowed" else o
+            for o in decision.rejected
+        )
+        decision = replace(decision, rejected=others)
     return _explained(decision, node, policy)
 
 

@@ -13,8 +13,8 @@ from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.selection.policy import Policy
 
 _MIXES = (
-    "finite=False: it mixes the values of several pixels, so that one that is not finite, or "
-    "nearly overflows, corrupts the outputs of all"
+    "finite=False: it mixes the values of several pixels or rows, so that one that is not finite, "
+    "or nearly overflows, corrupts the outputs of all"
 )
 # the beginnings of reasons that compare candidates, and of those without a choice
 FEWEST, ONLY = "fewest predicted cycles", "the only one allowed that computes this layer"

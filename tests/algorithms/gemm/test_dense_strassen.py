@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,6 +16,7 @@ from tests.kernels import (
     alternating_machines,
     each_target,
     run_by_threads,
+    run_kernel,
     tasks,
 )
 from tests.strategies import conv_arrays
@@ -23,7 +25,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
-from tvmconv.machines.arm import MACHINES
+from tvmconv.machines.targets import resolve_machine
 from tvmconv.selection.policy import make_policy
 from tvmconv.selection.select import select
 
@@ -88,6 +90,15 @@ def test_threads_do_not_change_the_result():
     assert all(np.array_equal(result, results[0]) for result in results)
 
 
+def test_nan_stays_in_its_pair_of_rows():
+    kernel = make_kernel(layer(7, 32, 32), V3, NAME)
+    arrays = conv_arrays(kernel.workload)
+    data = arrays.data.copy()
+    data[2] = np.nan
+    result = run_kernel(kernel, replace(arrays, data=data))
+    assert np.flatnonzero(np.isnan(result).any(1)).tolist() == [2, 3]
+
+
 @pytest.mark.parametrize("rows", [40, 37])
 def test_threads_share_regions(rows):
     """The last region may exceed the rows."""
@@ -108,8 +119,8 @@ def test_what_it_cannot_compute_is_said(shape, reason):
 
 
 def test_machines_without_figures_do_not_take_it():
-    for name in ("neoverse-n1", "neoverse-v1"):
-        reason = DenseStrassen().unsupported(layer(8, 64, 64), MACHINES[name])
+    for name in ("neoverse-n1", "neoverse-v1", "riscv64-v256"):
+        reason = DenseStrassen().unsupported(layer(8, 64, 64), resolve_machine(name))
         assert "no measurement" in (reason or "")
 
 

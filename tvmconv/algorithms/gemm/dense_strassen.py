@@ -90,7 +90,7 @@ class DenseStrassen(Algorithm):
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Layers of few rows, without even numbers of whole vectors, or on unmeasured CPUs."""
         w, lanes = workload, machine.lanes
-        if machine.code.by_lane or machine.vector.scalable:
+        if machine.family != "x86":
             return f"on {machine.isa} no measurement shows that Strassen products save time"
         if w.batch < 2:
             return "a single row has no pair"

@@ -31,14 +31,13 @@ def attention_tile(form: Attention, machine: Machine) -> AttentionTile:
     """
     rows, _, _, width = form.sizes
     keys, values = (-(-size // machine.lanes) for size in (form.sizes[2], width))
+    line = keys * machine.vector_bytes
     tiles = [
         (height, min(across, keys), min(deep, values))
         for across in range(_WIDE, _MOST_VECTORS + 1)
         for deep in range(_WIDE, _MOST_VECTORS + 1)
         for height in range(1, min(rows, *(most_rows(machine, n) for n in (across, deep))) + 1)
     ]
-
-    line = keys * machine.vector_bytes
 
     def cycles(tile: tuple[int, int, int]) -> tuple[float, int]:
         beyond = max(0, tile[0] * line - machine.l1d_bytes)
