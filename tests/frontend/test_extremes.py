@@ -149,6 +149,22 @@ def test_numbers_at_the_ends_of_integer_types() -> None:
         np.testing.assert_array_equal(result, right, str(node))
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_power_of_the_smallest_integer(dtype: str) -> None:
+    least = np.array(np.iinfo(dtype).min, dtype)
+    code = helper.np_dtype_to_tensor_dtype(least.dtype)
+    graph = helper.make_graph(
+        [helper.make_node("Pow", ["base", "x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", code, [])],
+        [helper.make_tensor_value_info("y", code, [])],
+        [numpy_helper.from_array(least, "base")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (result,) = run(model, {"x": np.array(1, dtype)})
+    assert result.shape == () and result == least
+
+
 def test_hyperbolic_functions_far_from_0() -> None:
     x = np.linspace(-720, 720, 33).reshape(3, 11)
     for operator, function in (("Cosh", np.cosh), ("Sinh", np.sinh)):

@@ -145,6 +145,13 @@ def test_nothing_is_found() -> None:
         check(compiled, made, {**feeds, "level": np.array(level, np.float32)})
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_nan_is_not_zero(dtype: str) -> None:
+    feeds = {"x": np.array([0, np.nan, -0.0, 1, -np.inf, 1e-7], dtype)}
+    made = model([node("NonZero", ["x"], ["y"])], feeds, ["y"], {})
+    np.testing.assert_array_equal(tvmconv.build(made).run(feeds)[0], [[1, 3, 4, 5]])
+
+
 @pytest.mark.parametrize("count", [0, 2, 5])
 def test_computed_number_of_largest_elements(count: int) -> None:
     feeds = {"x": np.random.default_rng(0).random((3, 5), np.float32), "k": np.array([count])}

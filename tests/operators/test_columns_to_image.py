@@ -25,6 +25,8 @@ FORMS = [
     ((4, 5), (1, 4), (1, 2), (1, 3), (0, 4), (0, 4)),
     # frames of a signal, with more elements than have code of their own
     ((90,), (20,), (7,), (1,), (3,), (2,)),
+    # more phases than have code of their own
+    ((45,), (20,), (19,), (1,), (3,), (0,)),
     ((3, 4, 10), (2, 1, 3), (1, 2, 1), (1, 1, 2), (0, 0, 1), (0, 0, 0)),
 ]  # fmt: skip
 
@@ -47,8 +49,8 @@ def test_sums_of_blocks(form):
     places = [(n + b + e - d * (k - 1) - 1) // s + 1 for n, k, s, d, b, e in sizes]
     data = np.random.default_rng(0).integers(-9, 9, (2, prod(block), *places))
     numbers = image, block, places, strides, dilations, begin
-    expected = added(data, *numbers).reshape(-1, image[-1])
-    for dtype in ("float32", "bool") if image == (5, 6) else ("float32",):
+    others = ("bool", "float64", "int64", "uint8") if image == (5, 6) else ()
+    for dtype in ("float32", *others):
         result = run(lambda x: columns_to_image(x, *numbers), data.astype(dtype), machine=HOST)
-        right = expected if dtype != "bool" else added(data.astype(bool), *numbers)
+        right = added(data.astype(dtype), *numbers)
         np.testing.assert_array_equal(result, right.reshape(result.shape))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from math import prod
 from typing import Any
 
-from tvmconv.core.datatypes import itemsize
+from tvmconv.core.stored_types import numpy_type
 from tvmconv.operators.vector_loops import (
     pieces,
     place_of,
@@ -22,7 +22,7 @@ from tvmconv.tvm_api.types import Tensor
 
 # vectors that every processor has, if in two parts
 _VECTOR_BYTES = 32
-# elements of a block's row that have code of their own
+# elements of a block's row, or phases of the stride, that have code of their own
 _MOST_TAPS = 16
 
 
@@ -79,7 +79,7 @@ class _RowSums:
         self.dtype, self.size, self.places, self.stride = dtype, size, places, stride
         self.slots = -(-size // stride)
         # TVM has no vectors of booleans
-        self.lanes = 1 if dtype == "bool" else max(1, _VECTOR_BYTES // itemsize(dtype))
+        self.lanes = 1 if dtype == "bool" else max(1, _VECTOR_BYTES // numpy_type(dtype).itemsize)
         self.sums = scratch(stride * self.slots, dtype)
         zero = tirx.const(0, dtype)
 
@@ -144,6 +144,11 @@ class _RowSums:
 
     def store(self, target: Any, unit: Any) -> None:
         """Write the row; neighbors come from one vector of each phase."""
+        if self.stride > _MOST_TAPS:
+            with T.serial(0, self.size) as place:
+                slot = place % self.stride * self.slots + place // self.stride
+                target[unit, place] = self.sums[slot]
+            return
         whole, rest = divmod(self.size, self.stride)
         with T.serial(0, whole) as slot:
             for phase in range(self.stride):

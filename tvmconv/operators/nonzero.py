@@ -30,8 +30,7 @@ def nonzero(data: Tensor, *, filled: bool = False) -> list[Tensor]:
                 count[0] = tirx.const(0, "int32")
 
                 def differs(flat: Any) -> Any:
-                    element = source[tuple(place_of(flat, shape))]
-                    return element if data.dtype == "bool" else element != tirx.const(0, data.dtype)
+                    return _is_nonzero(source[tuple(place_of(flat, shape))], str(data.dtype))
 
                 def block(first: Any, length: int) -> None:
                     found[0] = tirx.const(0, "int32")
@@ -59,3 +58,14 @@ def nonzero(data: Tensor, *, filled: bool = False) -> list[Tensor]:
 
     shapes = [[len(shape), size], [1]]
     return te.extern(shapes, [data], write, dtype=["int64", "int64"], name="nonzero")
+
+
+def _is_nonzero(element: Any, dtype: str) -> Any:
+    """Whether an element is not zero, as a NaN is not: by its bits, all but the sign."""
+    if dtype == "bool":
+        return element
+    if not dtype.startswith("float"):
+        return element != tirx.const(0, dtype)
+    bits = dtype.replace("float", "uint")
+    magnitude = tirx.reinterpret(bits, element) << tirx.const(1, bits)
+    return magnitude != tirx.const(0, bits)

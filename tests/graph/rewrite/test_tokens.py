@@ -42,6 +42,12 @@ def test_layers_between_tokens_and_images(channels: int):
     check(model)
 
 
+def test_channels_last_are_joined():
+    net = Net(1, 5, 6, 7)
+    parts = [net.op("Transpose", x, perm=[0, 2, 3, 1]) for x in (net.conv("x", 5, 8), "x")]
+    check(net.model(net.op("Concat", *parts, axis=3)))
+
+
 def test_tokens_of_an_image_of_tokens_are_the_tokens():
     net = Net(2, 42, 16)
     x = image(net, "x", 16)

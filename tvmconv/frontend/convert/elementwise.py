@@ -135,7 +135,10 @@ def zero_rank(e: RelaxWriter, node: OnnxNode, result: RelaxExpr) -> RelaxExpr:
 @converts("Pow", attrs="axis broadcast", inputs=2)
 def power(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Base to the exponent, in the base's type; small constant exponents become products."""
-    a, b = operands_of(e, node)
+    return zero_rank(e, node, _power(e, node, *operands_of(e, node)))
+
+
+def _power(e: RelaxWriter, node: OnnxNode, a: RelaxExpr, b: RelaxExpr) -> RelaxExpr:
     dtype = e.dtype(node.inputs[0])
     exponent = e.array(node.inputs[1])
     if (

@@ -53,7 +53,7 @@ def _moved(node: Node, images: dict[Value, Value]) -> Node | None:
     if node.op in ARITHMETIC:
         operands = [_operand(value, images) for value in node.args]
         return None if None in operands else _made(node, operands, shape)
-    image = images.get(node.args[0])
+    image = images.get(node.inputs[0])
     if image is None:
         return None
     if node.op in _UNARY:
