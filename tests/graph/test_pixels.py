@@ -155,6 +155,15 @@ def test_short_rows_of_many_channels_are_products(kernel: tuple[int, int]):
     assert not compiled.unscheduled
 
 
+def test_padding_beyond_the_kernel_is_cut_off_without_phases():
+    net = Net(2, 32, 9, 12)
+    parts = [
+        net.op("ConvTranspose", "x", net.random(32, 8 // g, 3, 2), group=g, pads=[0, 1, 0, 2])
+        for g in (1, 2)
+    ]
+    check(net.model(*parts), threads=2)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_products_of_all_taps_are_added_where_they_belong(threads: int):
     """Rows, columns and planes outside of the image, dilation, groups, and long rows of kernels."""

@@ -51,7 +51,7 @@ def test_planes_are_interleaved_by_whole_blocks_and_channel_by_channel():
 
 
 @pytest.mark.parametrize("groups", [1, 4])
-def test_empty_phases_of_short_kernels_are_no_outputs(groups: int):
+def test_empty_phases_of_short_kernels_are_not_computed(groups: int):
     """Planes, rows and columns that no kernel element reaches have the bias only."""
     net = Net(1, 4, 3, 5, 6)
     kernels, strides = [(1, 1, 1), (2, 1, 3), (3, 3, 1)], [(2, 2, 2), (3, 2, 2), (2, 4, 3)]

@@ -1,4 +1,4 @@
-"""The default tile of layers with wide kernels, whose border code grows with the tile's rows."""
+"""The default tile of first layers: wide kernels have large borders, few taps mostly stores."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from tvmconv.kernels.registry import default_config
         ("ic16ih64oc16oh64kh9ph4:nchw", V4, 2),
         ("ic16ih64oc64oh64kh3ph1:nchw", V4, 2),
         ("ic3ih224oc64oh112kh7sh2ph3:nchw", V3, 2),
+        # few taps: stores are the limit
+        ("ic3ih224oc32oh112kh3sh2ph1:nchw", V4, 1),
     ],
 )
-def test_wide_kernels_have_tiles_of_one_row(problem, machine, rows):
+def test_wide_kernels_and_few_taps_have_tiles_of_one_row(problem, machine, rows):
     config = default_config("direct_first", Conv2dWorkload.parse(problem), machine)
     assert config["tile_h"] == rows

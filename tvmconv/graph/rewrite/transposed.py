@@ -8,7 +8,7 @@ layer the same as a convolutional layer?" (Shi et al. 2016). It does not multipl
 zero-insertion form, except for missing kernel elements of the last phase. Volumes have phases along
 the depth, too.
 
-A kernel shorter than the stride leaves phases empty. They are no outputs of the convolution: the
+A kernel shorter than the stride leaves phases empty. The convolution does not compute them. The
 interleaving fills them with zeros.
 
 Padding that is not a multiple of the stride is a crop of the interleaved result. Layers with few
