@@ -194,6 +194,17 @@ def test_products_of_many_rows_keep_to_the_budgets(quick_lower):
         assert chosen(**limits) == "dense"
 
 
+def test_products_whose_rows_are_normalized_are_plain(quick_lower):
+    """Swin v2 divides keys by their norms, and keys of padded tokens are zeros."""
+    net = Net(128, 1024)
+    y = net.op("Gemm", "x", net.random(1024, 512))
+    y = net.op("Div", y, net.op("ReduceL2", net.op("Relu", y), axes=[1]))
+    (decision,) = quick_lower(net.model(y)).decisions
+    assert decision.chosen.algorithm == "dense"
+    (reason,) = {o.rejected for o in decision.rejected if o.algorithm == "dense_strassen"}
+    assert "a norm" in reason
+
+
 def test_products_of_flattened_images_are_plain(quick_lower):
     net = Net(128, 3, 8, 8)
     y = net.op("Flatten", net.conv("x", 3, 16))

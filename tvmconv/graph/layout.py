@@ -30,6 +30,7 @@ from tvmconv.graph.match import BY_FLOAT, CONV, DENSE, IN_FLOAT
 from tvmconv.graph.pixels import Around, PixelLayer, by_pixels, interleaving
 from tvmconv.graph.rewrite.fold import as_float32
 from tvmconv.graph.rewrite.tokens import FIRST, axes_of
+from tvmconv.graph.row_norms import is_summed
 from tvmconv.kernels import registry
 from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.device import Device
@@ -41,7 +42,8 @@ from tvmconv.selection.select import candidates, select
 # GPU only: with at least so many rows, a fully connected layer runs as a convolution of images of
 # one pixel. Its tiles read each weight once for many rows.
 _ROWS_OF_TILES = 8
-# why a layer that reads the blocks of an image has one algorithm, as a clause
+# why a layer has no other algorithm than dense, as clauses
+_SUMMED = "rows of zeros would not stay zeros, and a sum that may be a norm reads them"
 _FLATTENED = "it would add surplus lanes of the image's channel blocks to other values"
 
 
@@ -120,9 +122,9 @@ def plan_layouts(
                 taps = prod(image.dims[2:]) * machine.channel_block
                 workload = replace(workload, in_channels=machine.blocks(image.dims[1]) * taps)
             with reported(f"choosing an algorithm for {node}"):
-                plan.decisions[node] = _decide_dense(
-                    node, workload, machine, policy, node in plan.flattened
-                )
+                plain = _FLATTENED if node in plan.flattened else ""
+                plain = plain or (_SUMMED if is_summed(node, users) else "")
+                plan.decisions[node] = _decide_dense(node, workload, machine, policy, plain)
             decided += 1
             if progress:
                 progress(decided, total)
@@ -290,31 +292,30 @@ def _decide_dense(
     workload: Conv2dWorkload,
     machine: Device,
     policy: Policy | None,
-    is_flattened: bool,
+    plain: str,
 ) -> Decision:
     """Any algorithm within the budgets; name patterns are for convolutions.
 
-    ``algorithms=`` and ``memory_budget`` cannot exclude the plain product. Layers that read the
-    blocks of an image have no other: sums would spread the contents of surplus lanes.
+    ``algorithms=`` and ``memory_budget`` cannot exclude the plain product. ``plain`` is the reason
+    why a layer has no other, or empty.
     """
-    if policy is not None or is_flattened:
+    if policy is not None or plain:
         policy = policy or make_policy()
         named = tuple(o for o in policy.overrides if o.pattern == node.layer)
         names, memory = check_algorithms(None), policy.memory_budget
         if workload.is_matrix:
-            names = ("dense",) if is_flattened else ("dense", *policy.algorithms)
+            names = ("dense",) if plain else ("dense", *policy.algorithms)
             if memory is not None:
-                plain = candidates(workload, machine, "dense")
-                memory = max(memory, *(offer.workspace_bytes for offer in plain))
+                offers = candidates(workload, machine, "dense")
+                memory = max(memory, *(offer.workspace_bytes for offer in offers))
         policy = replace(
             policy, algorithms=names, overrides=named, choose=None, memory_budget=memory
         )
     facts = weight_facts(node, workload, machine)
     decision = select(workload, machine, layer=node.layer, policy=policy, facts=facts)
-    if is_flattened:
+    if plain:
         others = tuple(
-            replace(o, rejected=_FLATTENED) if o.cause == "disallowed" else o
-            for o in decision.rejected
+            replace(o, rejected=plain) if o.cause == "disallowed" else o for o in decision.rejected
         )
         decision = replace(decision, rejected=others)
     return _explained(decision, node, policy)
