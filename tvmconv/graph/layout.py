@@ -30,7 +30,7 @@ from tvmconv.graph.match import BY_FLOAT, CONV, DENSE, IN_FLOAT
 from tvmconv.graph.pixels import Around, PixelLayer, by_pixels, interleaving
 from tvmconv.graph.rewrite.fold import as_float32
 from tvmconv.graph.rewrite.tokens import FIRST, axes_of
-from tvmconv.graph.row_norms import is_summed
+from tvmconv.graph.row_norms import summed_nodes
 from tvmconv.kernels import registry
 from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.device import Device
@@ -86,6 +86,7 @@ def plan_layouts(
     plan = LayoutPlan()
     in_blocks: set[Value] = set()
     users = graph.users()
+    summed = summed_nodes(graph, users)
     decided, total = 0, len(decided_nodes(graph, machine))
     for node in graph.nodes:
         if plan.is_interleaved(node):
@@ -123,7 +124,7 @@ def plan_layouts(
                 workload = replace(workload, in_channels=machine.blocks(image.dims[1]) * taps)
             with reported(f"choosing an algorithm for {node}"):
                 plain = _FLATTENED if node in plan.flattened else ""
-                plain = plain or (_SUMMED if is_summed(node, users) else "")
+                plain = plain or (_SUMMED if node in summed else "")
                 plan.decisions[node] = _decide_dense(node, workload, machine, policy, plain)
             decided += 1
             if progress:
