@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
+import numpy as np
+
 from tvmconv.machines.multiply import Multiply
 from tvmconv.operators.products import dot, pair, side_by_side, word
 from tvmconv.tvm_api import te, tirx
@@ -15,7 +17,7 @@ PANELS, PRODUCT = "byte_panels", "byte_product"
 # the highest bit of each byte: flipped, an unsigned byte is a signed byte that is 128 less
 _HIGHEST_BITS = -0x7F7F7F80
 # the unsigned byte that becomes 0
-_SHIFT = 128
+SHIFT = 128
 _BITS = 32
 # MACs below which plain loops are as fast
 _SMALLEST = 512
@@ -108,7 +110,7 @@ def byte_product(
         weight = panels[(*_own(other, outer), panel, x, lane)]
         return te.sum(dot(data, weight, multiply.name), axis=x)
 
-    shape = _broadcast(batch, other)
+    shape = np.broadcast_shapes(tuple(batch), tuple(other))
     product = te.compute(
         (*shape, rows, count, lanes),
         multiplied,
@@ -161,7 +163,7 @@ class _Steps:
         """The dword of a column, of signed elements; ``dtype`` is the type of ``element``."""
         values = []
         flipped = not self._wide and dtype == "uint8"
-        nothing = tirx.const(_SHIFT if flipped else 0, dtype)
+        nothing = tirx.const(SHIFT if flipped else 0, dtype)
         for i in range(self._width):
             k = step * self._width + i
             value = element(k)
@@ -173,12 +175,6 @@ class _Steps:
             return dword ^ tirx.const(_HIGHEST_BITS, "int32") if flipped else dword
         low, high = (value.astype("int32") for value in values)
         return (low & tirx.const(0xFFFF, "int32")) | (high << tirx.const(16, "int32"))
-
-
-def _broadcast(left: Sequence[int], right: Sequence[int]) -> list[int]:
-    rank = max(len(left), len(right))
-    padded = [[1] * (rank - len(shape)) + list(shape) for shape in (left, right)]
-    return [max(sizes) for sizes in zip(*padded, strict=True)]
 
 
 def _own(shape: Sequence[int], index: Sequence[Expr]) -> list[Index]:

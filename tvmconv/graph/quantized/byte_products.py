@@ -15,11 +15,10 @@ from tvmconv.graph.ir import Array, Graph, Node, Value, constant, make_node
 from tvmconv.graph.quantized.scales import EIGHT_BITS, FLIP
 from tvmconv.machines.multiply import Multiply, multiply_of_bytes, multiply_of_shorts
 from tvmconv.machines.record import Machine
-from tvmconv.operators.byte_products import is_byte_product
+from tvmconv.operators.byte_products import SHIFT, is_byte_product
 
 # ``args`` are both matrices, and the zero points in the attribute ``zero_points``, in this order
 BYTE_PRODUCT = "tvmconv.byte_product"
-_SHIFT = 128
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def fuse_byte_products(graph: Graph, machine: Machine) -> None:
             left = _in_type(left, multiply.data, made)
             if right.value.dtype == "uint8":
                 # the kernel flips the highest bit while it copies columns
-                right = _Operand(right.value, _less(right.zero_point, _SHIFT, made))
+                right = _Operand(right.value, _less(right.zero_point, SHIFT, made))
         left, flat = _flat(left, right.value, made)
         zeros = [operand.zero_point for operand in (left, right)]
         args = [left.value, right.value, *(zero for zero in zeros if zero is not None)]
@@ -130,7 +129,7 @@ def _in_type(operand: _Operand, dtype: str, made: list[Node]) -> _Operand:
     if value.dtype == dtype:
         return operand
     made.append(make_node(FLIP, [value], value.dims, dtype=dtype))
-    flipped, less = made[-1].output, _SHIFT if dtype == "int8" else -_SHIFT
+    flipped, less = made[-1].output, SHIFT if dtype == "int8" else -SHIFT
     return _Operand(flipped, _less(operand.zero_point, less, made))
 
 
