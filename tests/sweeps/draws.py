@@ -151,6 +151,11 @@ class Draw:
     def axis(self, shape: Sequence[int]) -> int:
         return self.random.randrange(len(shape))
 
+    def part(self, shape: Sequence[int], axis: int) -> list[int]:
+        """The shape with some or all of its places along an axis."""
+        some = self.random.randint(1, shape[axis])
+        return [*shape[:axis], some, *shape[axis + 1 :]]
+
     def values(self, *shape: int, dtype: str = "float32") -> np.ndarray:
         """Normally distributed constants."""
         return self.numbers.standard_normal(shape).astype(dtype)

@@ -200,8 +200,7 @@ def scatter_elements(draw: Draw) -> Case:
     """Indices that repeat, whose updates are combined."""
     shape = draw.shape()
     axis = draw.axis(shape)
-    places = list(shape)
-    places[axis] = draw.random.randint(1, shape[axis])
+    places = draw.part(shape, axis)
     indices = draw.numbers.integers(0, shape[axis], places)
     reduction = draw.pick("add", "mul", "max", "min")
     work = float(prod(shape) + 3 * _GATHERED * prod(places))

@@ -58,8 +58,7 @@ def gather_nd(draw: Draw) -> Case:
 def scatter_elements(draw: Draw) -> Case:
     shape = draw.shape()
     axis = draw.axis(shape)
-    places = list(shape)
-    places[axis] = draw.random.randint(1, shape[axis])
+    places = draw.part(shape, axis)
     # each index once: the order of the others is open
     order = np.argsort(draw.numbers.random(shape), axis=axis)
     indices = np.take(order, range(places[axis]), axis=axis)

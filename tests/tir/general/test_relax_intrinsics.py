@@ -18,64 +18,33 @@ from tvmconv.tir.general.relax_intrinsics import (
     VectorizableMath,
 )
 
-EXPRESSIONS = [
-    *("exp", "log", "tanh", "sigmoid", "erf", "cosh", "sinh"),
-    *("asin", "acos", "atan"),
-    *("asinh", "acosh", "atanh"),
+REWRITES = [
+    (VectorizableMath, "float32", math, "exp log tanh sigmoid erf cosh sinh"),
+    (VectorizableMath, "float32", arcs, "asin acos atan"),
+    (VectorizableMath, "float32", inverse_hyperbolic, "asinh acosh atanh"),
+    (VectorizableAngles, "float32", sines, "sin cos tan"),
+    (VectorizableDoubles, "float64", doubles, "exp sigmoid tanh"),
 ]
 
 
-@pytest.mark.parametrize("name", EXPRESSIONS)
-def test_a_call_becomes_its_expression(name):
-    modules = (math, arcs, inverse_hyperbolic)
-    expression = next(getattr(m, name) for m in modules if hasattr(m, name))
-    intrinsic = getattr(tirx, name)
+@pytest.mark.parametrize(
+    ("rewrite", "dtype", "module", "name"),
+    [(*given, name) for *given, names in REWRITES for name in names.split()],
+)
+def test_a_call_becomes_its_expression(rewrite, dtype, module, name):
+    intrinsic, expression = getattr(tirx, name), getattr(module, name)
 
     @T.prim_func(private=True, s_tir=True)
-    def before(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+    def before(x: T.Buffer((8,), dtype), y: T.Buffer((8,), dtype)):
         for i in range(8):
             y[i] = intrinsic(x[i]) + x[i]
 
     @T.prim_func(private=True, s_tir=True)
-    def expected(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+    def expected(x: T.Buffer((8,), dtype), y: T.Buffer((8,), dtype)):
         for i in range(8):
             y[i] = expression(x[i]) + x[i]
 
-    check(VectorizableMath(), before, expected)
-
-
-@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
-def test_a_function_of_an_angle_becomes_its_expression(name):
-    intrinsic, expression = getattr(tirx, name), getattr(sines, name)
-
-    @T.prim_func(private=True, s_tir=True)
-    def before(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
-        for i in range(8):
-            y[i] = intrinsic(x[i]) + x[i]
-
-    @T.prim_func(private=True, s_tir=True)
-    def expected(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
-        for i in range(8):
-            y[i] = expression(x[i]) + x[i]
-
-    check(VectorizableAngles(), before, expected)
-
-
-@pytest.mark.parametrize("name", ["exp", "sigmoid", "tanh"])
-def test_a_call_of_float64_becomes_its_expression(name):
-    intrinsic, expression = getattr(tirx, name), getattr(doubles, name)
-
-    @T.prim_func(private=True, s_tir=True)
-    def before(x: T.Buffer((8,), "float64"), y: T.Buffer((8,), "float64")):
-        for i in range(8):
-            y[i] = intrinsic(x[i]) + x[i]
-
-    @T.prim_func(private=True, s_tir=True)
-    def expected(x: T.Buffer((8,), "float64"), y: T.Buffer((8,), "float64")):
-        for i in range(8):
-            y[i] = expression(x[i]) + x[i]
-
-    check(VectorizableDoubles(), before, expected)
+    check(rewrite(), before, expected)
 
 
 @pytest.mark.parametrize("name", ["asin", "acos", "atan", "asinh", "acosh", "atanh"])
