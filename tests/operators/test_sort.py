@@ -67,8 +67,8 @@ def test_is_built_as_part_of_a_model():
 
 
 def test_sums_down_columns_that_are_and_are_not_whole_vectors():
-    widths, axis = (1, 5, 16, 17, 100, 128, 131), {"axis": np.array(0)}
-    x = {f"x{width}": np.round(normal(9, width) * 4) for width in widths}
+    widths, axis = (1, 2, 4, 5, 8, 16, 17, 100, 128, 131), {"axis": np.array(0)}
+    x = {f"x{width}": np.round(normal(25, width) * 4) for width in widths}
     nodes, wanted = [], []
     for name, value in x.items():
         nodes.append(helper.make_node("CumSum", [name, "axis"], [f"{name}_s"], exclusive=1))
