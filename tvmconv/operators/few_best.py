@@ -59,12 +59,12 @@ class FewBest(Selection):
     def ordered(self) -> Any:
         """A buffer with the positions of the best elements in order, after the loops."""
         lowest, parts = scratch(1, self._dtype), _parts_of(self._k)
-        stored = scratch(self._size, self._dtype) if self._size <= _STORED else None
+        stored: Any = scratch(self._size, self._dtype) if self._size <= _STORED else None
         self._find_peaks(stored, parts)
         lowest[0] = self._reached(parts)
         self._count[0] = tirx.const(0, "int32")
         found = scratch(1, "int32")
-        tested = scratch(_TESTED, self._dtype) if stored is None else None
+        tested: Any = scratch(_TESTED, self._dtype) if stored is None else None
 
         def block(first: Any, count: int) -> None:
             found[0] = tirx.const(0, "int32")
