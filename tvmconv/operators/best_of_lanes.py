@@ -1,4 +1,4 @@
-"""The few best elements of several rows at once: each lane of a vector keeps those of its own row.
+"""The few best elements of several rows at once: each lane of a vector keeps its own row's best.
 
 An element is inserted without branches: in each rank, a vector gets the element, the element of the
 rank above, or keeps its own. Neighboring columns are lanes as they are; short rows are transposed a
@@ -15,8 +15,8 @@ from tvmconv.operators.vector_loops import scratch, shared, tasks
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 
-# Ranks that stay in registers for columns of any length, and elements times ranks beyond them:
-# other forms take longer for each element, but less for each rank.
+# Ranks that stay in registers for columns of any length, and elements times ranks beyond them.
+# Other forms take longer for each element, but less for each rank.
 _RANKS, _STEPS = 8, 4096
 # elements times ranks of short rows, and elements of them, which are copied one by one
 _ROW_STEPS, _SHORT = 2048, 512

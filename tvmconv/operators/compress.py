@@ -18,8 +18,8 @@ def compressed(data: Tensor, condition: Tensor) -> list[Tensor]:
     """The rows of ``(outer, size, inner)`` whose condition is true, and how many these are.
 
     ``condition`` is ``(most,)`` of bool, and ``most`` at most ``size``. The result is
-    ``(outer, most, inner)``. Integers after the last row are those of the first row, as divisions
-    may rely on a known range; other elements are not written there.
+    ``(outer, most, inner)``. Rows after the last one repeat the first row of integers, as divisions
+    may rely on a known range. Other types are not written there.
     """
     outer, _, inner = (int(extent) for extent in data.shape)
     most, dtype = int(condition.shape[0]), str(data.dtype)
