@@ -49,6 +49,9 @@ X = draw(3, 4, 5)
 CASES = [
     ("Gather", {"axis": 1}, draw(2, 2, low=-4, high=4), None),
     ("GatherElements", {"axis": -1}, draw(2, 4, 7, low=-5, high=5), None),
+    ("GatherElements", {"axis": 1}, draw(3, 7, 5, low=-4, high=4), None),
+    ("GatherElements", {"axis": 2}, draw(3, 4, 37, low=-5, high=5), None),
+    ("GatherElements", {"axis": 0}, draw(7, 4, 5, low=-3, high=3), None),
     ("GatherND", {"batch_dims": 1}, draw(3, 2, 2, low=-4, high=4), None),
     ("ReverseSequence", {"batch_axis": 0, "time_axis": 1}, draw(3, low=1, high=5), None),
     ("ScatterElements", {"axis": 1, "reduction": "add"}, draw(2, 6, 5, low=-4, high=4), (2, 6, 5)),
@@ -194,3 +197,21 @@ def test_data_that_are_read_after_a_scatter_stay_as_they_were() -> None:
     np.testing.assert_array_equal(built.run(feeds)["y"], run_reference(network, feeds)[0])
     # the second one changes the result of the first one, which nobody else reads
     assert [call.operator for call in built.calls].count("copy") == 1
+
+
+def test_elements_of_every_type_are_picked() -> None:
+    """Vectors of lines, and what remains of them."""
+    index, nodes, inputs, outputs, feeds = draw(2, 19, 3, low=-7, high=7), [], [], [], {}
+    for dtype in ("bool", "uint8", "int64", "float16", "float64"):
+        feeds[dtype] = draw(2, 7, 3, low=0, high=2).astype(dtype)
+        code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        inputs.append(helper.make_tensor_value_info(dtype, code, (2, 7, 3)))
+        nodes.append(helper.make_node("GatherElements", [dtype, "i"], [f"y_{dtype}"], axis=1))
+        outputs.append(helper.make_tensor_value_info(f"y_{dtype}", code, None))
+    inputs.append(helper.make_tensor_value_info("i", TensorProto.INT32, index.shape))
+    graph = helper.make_graph(nodes, "types", inputs, outputs)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    found = tvmconv.build(made, threads=1).run({**feeds, "i": index.astype(np.int32)})
+    for dtype, x in feeds.items():
+        expected = np.take_along_axis(x, index, 1)
+        np.testing.assert_array_equal(found[f"y_{dtype}"], expected, strict=True)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.frontend.onnx_runner import Build, run, whole_build
+import tvmconv
+from tests.frontend.onnx_runner import Build, run, run_reference, whole_build
 from tests.frontend.quantised_cases import (
     S8,
     U8,
@@ -84,3 +85,25 @@ def test_dynamic_quantization_around_integer_operators(build: Build) -> None:
     x = np.random.default_rng(0).standard_normal((4, 16)).astype(F)
     for values in (x, np.zeros_like(x)):
         compare(model, {"x": values}, build)
+
+
+def test_dynamic_quantization_of_data_that_is_not_finite() -> None:
+    """NaN does not count; the zero point of the lowest infinity is 255."""
+    node = helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"])
+    graph = helper.make_graph(
+        [node], "dynamic", [helper.make_tensor_value_info("x", 1, (20,))],
+        [
+            helper.make_tensor_value_info("q", TensorProto.UINT8, (20,)),
+            helper.make_tensor_value_info("s", 1, ()),
+            helper.make_tensor_value_info("z", TensorProto.UINT8, ()),
+        ],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    built = tvmconv.build(model, threads=1)
+    inf, nan = np.inf, np.nan
+    for values in ([1, -2, nan, 3], [1, -2, inf, 3], [1, -2, -inf, 3], [inf, -inf, 1, 2],
+                   [nan, inf, -1, 2], [nan, -inf, -1, 2], [3e38, -3e38, 1, 0]):  # fmt: skip
+        x = np.array(values * 5, np.float32)
+        expected = run_reference(model, {"x": x})
+        for actual, wanted in zip(built.run(x), expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(actual), wanted, err_msg=str(values))

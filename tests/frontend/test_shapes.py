@@ -270,6 +270,23 @@ def test_sizes_by_scales_are_rounded_as_in_onnxruntime(op: str, opset: int) -> N
     assert loaded.outputs[0].shape == expected.shape == (1, 1, 1, 7)
 
 
+def test_parts_of_a_split_may_be_omitted() -> None:
+    """An empty name in any place; onnxruntime crashes. The other parts keep their places."""
+    sizes = {"s": np.array([1, 2, 3])}
+    nodes = [
+        helper.make_node("Split", ["x", "s"], ["", "b", ""], axis=1),
+        helper.make_node("Split", ["x", "s"], ["", "", "c"], axis=1),
+        helper.make_node("Split", ["x", "s"], ["a", "", ""], axis=1),
+        helper.make_node("Split", ["x"], ["", "d"], axis=1, num_outputs=2),
+    ]
+    names = ["a", "b", "c", "d"]
+    model = make_model(nodes, {"x": (2, 6)}, names, sizes, opset=18)
+    x = noise(2, 6)
+    wanted = [x[:, :1], x[:, 1:3], x[:, 3:], x[:, 3:]]
+    for actual, expected in zip(run(model, {"x": x}), wanted, strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
 def test_edges_of_operators_agree_with_onnxruntime() -> None:
     """Split with empty parts, the lowest axis of OneHot, and images resized to one element."""
     one = np.array([1, 1, 1, 1], np.int64)

@@ -90,8 +90,8 @@ def definition(
     return cut + bias.reshape(1, -1, 1, 1)
 
 
-def sweep(count: int, seed: int) -> None:
-    """Many transposed convolutions of one input as one model."""
+def sweep(count: int, seed: int, *, run_time: bool = False) -> None:
+    """Many transposed convolutions of one input as one model; weights are constants, or inputs."""
     x, constants, nodes, expected = noise(*SHAPE, seed=seed), {}, [], []
     chosen = list(cases(count, seed))
     for i, (shape, attributes) in enumerate(chosen):
@@ -101,10 +101,10 @@ def sweep(count: int, seed: int) -> None:
         nodes.append(helper.make_node("ConvTranspose", operands, [f"y{i}"], f"up{i}", **attributes))
         expected.append(definition(x, weight, bias, attributes))
     names = [f"y{i}" for i in range(len(chosen))]
-    model = make_model(nodes, {"x": SHAPE}, names, constants)
-    for actual, wanted, case in zip(
-        run(model, {"x": x}, whole_build), expected, chosen, strict=True
-    ):
+    feed = {"x": x, **(constants if run_time else {})}
+    shapes = {name: value.shape for name, value in feed.items()}
+    model = make_model(nodes, shapes, names, {} if run_time else constants)
+    for actual, wanted, case in zip(run(model, feed, whole_build), expected, chosen, strict=True):
         assert wanted.shape == actual.shape, case
         np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-5, err_msg=str(case))
 
@@ -113,10 +113,28 @@ def test_any_window() -> None:
     sweep(14, seed=0)
 
 
+def test_any_window_of_kernels_that_are_inputs() -> None:
+    sweep(8, seed=9, run_time=True)
+
+
+def test_dilated_kernels_of_signals_and_volumes_that_are_inputs() -> None:
+    nodes, feed = [], {}
+    for rank in (1, 3):
+        feed |= {f"x{rank}": noise(1, 2, *[4] * rank), f"w{rank}": noise(2, 3, *[2] * rank)}
+        attributes = {"dilations": [3, 2, 1][:rank], "strides": [2, 2, 1][:rank]}
+        operands = [f"x{rank}", f"w{rank}"]
+        nodes.append(helper.make_node("ConvTranspose", operands, [f"y{rank}"], **attributes))
+    shapes = {name: value.shape for name, value in feed.items()}
+    model = make_model(nodes, shapes, ["y1", "y3"])
+    for actual, expected in zip(run(model, feed), run_reference(model, feed), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5, strict=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_any_window_thoroughly(seed: int) -> None:
     sweep(100, seed)
+    sweep(40, seed, run_time=True)
 
 
 def test_output_padding_returns_what_the_end_padding_cut_off() -> None:

@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 
 from tests.frontend.onnx_runner import make_model, run, run_reference, whole_build
 from tests.operators.harness import HOST, Built, normal
+from tvmconv.operators.best_of_lanes import best_of_columns, best_of_short_rows
 from tvmconv.operators.sort import top_k
 
 
@@ -66,8 +67,8 @@ def test_is_built_as_part_of_a_model():
 
 
 def test_sums_down_columns_that_are_and_are_not_whole_vectors():
-    widths, axis = (1, 5, 16, 17, 100, 128, 131), {"axis": np.array(0)}
-    x = {f"x{width}": np.round(normal(9, width) * 4) for width in widths}
+    widths, axis = (1, 2, 4, 5, 8, 16, 17, 100, 128, 131), {"axis": np.array(0)}
+    x = {f"x{width}": np.round(normal(25, width) * 4) for width in widths}
     nodes, wanted = [], []
     for name, value in x.items():
         nodes.append(helper.make_node("CumSum", [name, "axis"], [f"{name}_s"], exclusive=1))
@@ -185,3 +186,44 @@ def test_selections_of_every_width(dtype, k):
 def test_sorted_rows(order, k):
     """Each element passes, or none after the first ones."""
     check(np.sort(normal(2, 700), 1)[:, ::order].copy(), k, 1, True)
+
+
+_EVERY = ["float32", "float64", "float16", "int64", "int32", "int8", "uint8", "uint64"]
+
+
+def mixed(dtype: str, *shape: int) -> np.ndarray:
+    """Many ties, the lowest and the highest value, NaN, infinities and both zeros."""
+    generator = np.random.default_rng(len(shape))
+    x = generator.integers(0, 5, shape).astype(dtype)
+    if dtype.startswith("float"):
+        special = np.array([np.nan, -np.nan, np.inf, -np.inf, -0.0], dtype)
+    else:
+        special = np.array([np.iinfo(dtype).min, np.iinfo(dtype).max], dtype)
+    return np.where(generator.random(shape) < 0.4, generator.choice(special, shape), x)
+
+
+@pytest.mark.parametrize("dtype", _EVERY)
+def test_columns_and_short_rows_of_every_type(dtype):
+    """The last vector of columns overlaps another one, and the last rows fill no vector."""
+    columns, rows = mixed(dtype, 3, 19, 277), mixed(dtype, 37, 23)
+    # all elements are equal to what empty ranks hold
+    columns[0] = columns.min() if dtype[0] != "f" else -np.inf
+    rows[:9] = np.nan if dtype[0] == "f" else rows.min()
+    for k, largest in ((1, True), (3, False), (8, True)):
+        for form, x in ((best_of_columns, columns), (best_of_short_rows, rows)):
+            built = Built(lambda data, k=k, by=form, up=largest: by(data, k, up), [x], HOST)
+            for actual, wanted in zip(built(), by_definition(x, k, 1, largest), strict=True):
+                np.testing.assert_array_equal(actual, wanted, strict=True)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float32", 8400), ("int8", 1000), ("int64", 9000)])
+@pytest.mark.parametrize("k", [100, 140])
+def test_a_key_is_reached_by_many_elements(dtype, size, k):
+    """The maxima of parts are selected by bits; rows are stored as keys, or read twice."""
+    x = (normal(4, size) * 20).astype(dtype)
+    x[1] = 3
+    x[2] = np.sort(x[2])
+    # all of the best are in one part
+    x[3, :: 256 if k == 100 else 512] = 100
+    for largest in (True, False):
+        check(x, k, 1, largest)

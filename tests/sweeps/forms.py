@@ -158,6 +158,26 @@ def einsum(draw: Draw) -> Case:
     return draw.case(*shapes, equation=equation, work=work)
 
 
+@drawn(DRAWS, "ConvTranspose.forms")
+def transposed(draw: Draw) -> Case:
+    """Dilations, paddings by the size of the result, and kernels that are inputs."""
+    case = layers.convolution(draw)
+    shape, weights, offset = case.operands
+    assert isinstance(weights, np.ndarray) and case.work is not None
+    kernel, strides = weights.shape[2:], case.attributes["strides"]
+    attributes = {**case.attributes, "dilations": [draw.pick(1, 1, 2) for _ in kernel]}
+    # the baseline's result is smaller for kernels below the stride
+    if min(kernel) >= max(strides):
+        attributes["auto_pad"] = draw.pick("NOTSET", "SAME_UPPER", "SAME_LOWER")
+    if draw.pick(True, False):
+        return replace(case, attributes=attributes)
+    # each product of a kernel element is moved by its place along each axis, and added
+    products = prod(case.inputs[0]) // case.inputs[0][1] * prod(weights.shape[1:])
+    work = case.work + 8.0 * products * attributes["group"] * len(kernel)
+    operands = (shape, Given(weights), offset)
+    return replace(case, operands=operands, attributes=attributes, work=work)
+
+
 @drawn(DRAWS, "GRU.torch", "LSTM.torch")
 def recurrent(draw: Draw) -> Case:
     """As torch exports them: with first states, and the reset after the product."""

@@ -131,6 +131,7 @@ class _Walk:
     def _read(self, proto: onnx.NodeProto) -> None:
         self.shared.count(proto)
         check_operator(proto)
+        proto = _with_every_part(proto, self.shared.fresh)
         if proto.op_type in CONTROL:
             read_control(self, proto)
             return
@@ -193,6 +194,17 @@ def _fresh_names(graph: onnx.GraphProto) -> Callable[[str], str]:
         return unique
 
     return fresh
+
+
+def _with_every_part(proto: onnx.NodeProto, fresh: Callable[[str], str]) -> onnx.NodeProto:
+    """A Split whose omitted parts have names too: the others' places follow from them."""
+    if proto.op_type != "Split" or all(proto.output) or not any(proto.output):
+        return proto
+    first = next(filter(None, proto.output))
+    named = onnx.NodeProto()
+    named.CopyFrom(proto)
+    named.output[:] = [name or fresh(f"{first}_omitted") for name in proto.output]
+    return named
 
 
 def _decoded(proto: onnx.NodeProto, name: str, opset: int) -> OnnxNode:

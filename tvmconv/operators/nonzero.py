@@ -14,10 +14,10 @@ from tvmconv.tvm_api.types import Tensor
 _BLOCK = 64
 
 
-def nonzero(data: Tensor, *, filled: bool = False) -> list[Tensor]:
+def nonzero(data: Tensor) -> list[Tensor]:
     """A column for each element that is not zero: its index along each axis; and their number.
 
-    Columns after the last element are zeros if they are ``filled``, or else not written.
+    Columns after the last element are not written.
     """
     shape = [int(size) for size in data.shape]
     size = prod(shape)
@@ -50,9 +50,6 @@ def nonzero(data: Tensor, *, filled: bool = False) -> list[Tensor]:
                         count[0] = count[0] + found[0]
 
                 blocks(size, _BLOCK, block)
-                if filled:
-                    with T.grid(len(shape), size - count[0]) as (axis, place):
-                        places[axis, count[0] + place] = tirx.const(0, "int64")
                 extent[0] = tirx.Cast("int64", count[0])
             return builder.get()
 

@@ -24,6 +24,7 @@ def running_total(
     reverse: bool = False,
     *,
     is_product: bool = False,
+    distance: int = 1,
 ) -> Tensor:
     """The sum of all values along the second axis up to each; without itself if ``exclusive``.
 
@@ -33,12 +34,15 @@ def running_total(
     ``data`` is ``(outer, size, columns)``, or ``(outer, size)`` for rows. ``exclusive`` and
     ``reverse`` are as in ONNX's CumSum. A vector has ``lanes`` values of ``dtype``, the type of the
     sums. If ``is_product``, products take the place of sums.
+
+    Rows may hold very few columns: ``(outer, size * distance)``, where the values of a sum are
+    ``distance`` apart, which divides ``lanes``.
     """
     shape = [int(size) for size in data.shape]
 
     def write(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
-            scan = _Scan(ins[0], outs[0], dtype, exclusive, lanes, reverse, is_product)
+            scan = _Scan(ins[0], outs[0], dtype, exclusive, lanes, reverse, is_product, distance)
             if len(shape) == 2:
                 scan.rows(*shape)
             else:
@@ -61,7 +65,9 @@ class _Scan:
         lanes: int,
         reverse: bool,
         is_product: bool,
+        distance: int,
     ) -> None:
+        self._distance = distance
         self._source, self._target = source, target
         self._neutral = tirx.const(int(is_product), dtype)
         self._combined = operator.mul if is_product else operator.add
@@ -128,7 +134,7 @@ class _Scan:
         """Rows by whole vectors, then the values that remain."""
         vectors = size // self._lanes
         with T.parallel(0, outer) as row:
-            # the sum of all before, in each lane
+            # the sum of all before, in each lane of its column
             total = self._kept(self._lanes)
             if vectors:
                 with T.serial(0, vectors) as vector:
@@ -136,23 +142,24 @@ class _Scan:
                     if self._reverse:
                         start = size - self._lanes - start
                     self._vector(total, row, start)
-            done = vectors * self._lanes
-            with T.serial(0, size - done) as step:
-                place = size - 1 - done - step if self._reverse else done + step
-                self._advance(total, [row], place, 1)
+            done, each = vectors * self._lanes, self._distance
+            with T.serial(0, (size - done) // each) as step:
+                place = size - done - (step + 1) * each if self._reverse else done + step * each
+                self._advance(total, [row], place, each)
 
     def _vector(self, total: Any, row: Any, start: Any) -> None:
-        lanes = self._lanes
+        lanes, each = self._lanes, self._distance
         place = [row, ramp(start, lanes)]
         sums = self._kept(lanes)
         whole = [ramp(0, lanes)]
         neutral = spread(self._neutral, lanes)
         T.buffer_store(sums, self._value(place, lanes), whole)
-        length = 1
+        length = each
         while length < lanes:
-            # the second half of each part gets the total of the first half
+            # the second half of each part gets the totals of the first half
             picks = [
-                lane // length * length - 1 if lane & length else None for lane in range(lanes)
+                lane // length * length - each + lane % each if lane & length else None
+                for lane in range(lanes)
             ]
             ends = self._picked(tirx.BufferLoad(sums, whole), neutral, picks)
             T.buffer_store(sums, self._combined(tirx.BufferLoad(sums, whole), ends), whole)
@@ -160,10 +167,11 @@ class _Scan:
         now, before = (tirx.BufferLoad(buffer, whole) for buffer in (sums, total))
         own = now
         if self._exclusive:
-            own = self._picked(now, neutral, [None, *range(lanes - 1)])
+            own = self._picked(now, neutral, [*[None] * each, *range(lanes - each)])
         T.buffer_store(self._target, self._combined(own, before), place)
-        last = 0 if self._reverse else lanes - 1
-        T.buffer_store(total, self._combined(before, tirx.Shuffle([now], [last] * lanes)), whole)
+        first = 0 if self._reverse else lanes - each
+        last = [first + lane % each for lane in range(lanes)]
+        T.buffer_store(total, self._combined(before, tirx.Shuffle([now], last)), whole)
 
     def _picked(self, vector: Any, neutral: Any, picks: list[int | None]) -> Any:
         """The lanes of a vector that ``picks`` names in the order of the sums; neutral for None."""

@@ -55,6 +55,10 @@ class Selection:
         if self._room < self._size:
             self._select()
             self._collect()
+        return self._finished()
+
+    def _finished(self) -> Any:
+        """The positions of the best of the collection, in order."""
         if self._size > self._k:
             with T.If(self._count[0] > self._k), T.Then():
                 self._select()
@@ -87,7 +91,20 @@ class Selection:
 
     def _select(self) -> None:
         """Keep the best, in the order of their positions, and the key of the last one of them."""
-        count, threshold, ties = self._count, self._threshold, self._state
+        count, threshold, ties, found = self._count, self._threshold, self._state, self._found
+        self._find_threshold()
+        ties[0] = self._k - self._counted(lambda key: key > threshold[0])
+        found[0] = count[0]
+        count[0] = _int(0)
+        with T.serial(0, found[0]) as place:
+            key = self._keys[place]
+            tie = tirx.all(key == threshold[0], ties[0] > 0)
+            self._append(key, self._places[place], tirx.any(key > threshold[0], tie))
+            ties[0] = ties[0] - tirx.Cast("int32", tie)
+
+    def _find_threshold(self) -> None:
+        """The ``k``-th largest of the collected keys, or one below it that no other key exceeds."""
+        count, threshold = self._count, self._threshold
         higher, found, bit = self._higher, self._found, self._bit
         with T.serial(0, _BLOCK) as place:
             self._keys[count[0] + place] = self._number(0)
@@ -103,14 +120,6 @@ class Selection:
                 # all of these and no others: further bits change nothing
                 threshold[0] = threshold[0] - self._number(1)
                 bit[0] = _int(0)
-        ties[0] = self._k - self._counted(lambda key: key > threshold[0])
-        found[0] = count[0]
-        count[0] = _int(0)
-        with T.serial(0, found[0]) as place:
-            key = self._keys[place]
-            tie = tirx.all(key == threshold[0], ties[0] > 0)
-            self._append(key, self._places[place], tirx.any(key > threshold[0], tie))
-            ties[0] = ties[0] - tirx.Cast("int32", tie)
 
     def _counted(self, test: Callable[[Any], Any]) -> Any:
         """How many keys pass a test that zero fails."""

@@ -3,7 +3,8 @@
 One element is found by two reductions. If ``k`` is small, elements of a long row that come before
 the last of the ``k`` best so far are inserted. The best of its first elements, or of a short row,
 are selected before: by ranks, or :mod:`tvmconv.operators.few_best`. For other ``k``, the best are
-selected by their keys, and sorted.
+selected by their keys, and sorted. Few elements of columns, and of short rows of 64-bit elements,
+are :mod:`tvmconv.operators.best_of_lanes`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from math import prod
 from typing import Any
 
 from tvmconv.operators.entries import is_wide, key_bits, key_of, number_entry, position_of
-from tvmconv.operators.few_best import LONGEST, FewBest, are_few
+from tvmconv.operators.few_best import FewBest, are_few, fits_parts
 from tvmconv.operators.registers import LANES
 from tvmconv.operators.row_vectors import RowVectors
 from tvmconv.operators.selection import Selection
@@ -68,9 +69,11 @@ def top_k(
                     return source[(*before, position, *after)]
 
                 def key(position: Any) -> Any:
-                    return key_of(element(position), dtype, largest)
+                    return tirx.Cast(kind, key_of(element(position), dtype, largest))
 
-                kind, bits = "uint64" if is_wide(dtype) else "uint32", key_bits(dtype)
+                bits = key_bits(dtype)
+                # vectors of short keys have more elements
+                kind = f"uint{bits}"
                 inserts = k <= _INSERTED and not is_wide(dtype)
                 if k == 1 and size <= _TWICE:
                     position_at = _best(key, size, kind)
@@ -80,11 +83,15 @@ def top_k(
                     few, first = are_few(size, k, lanes), size
                     if inserts:
                         first = min(size, _FIRST if few else max(k, _RANKED * lanes))
-                    form = FewBest if few and first <= LONGEST else Selection
-                    position_at = form(key, first, k, kind, bits).ordered().__getitem__
+                    best: Selection
+                    if fits_parts(first, k):
+                        best = FewBest(key, first, k, kind, bits, lanes)
+                    else:
+                        best = Selection(key, first, k, kind, bits)
+                    position_at = best.ordered().__getitem__
                     if first < size:
-                        best = first, position_at
-                        position_at = _inserted(element, size, k, dtype, largest, best)
+                        ranked = first, position_at
+                        position_at = _inserted(element, size, k, dtype, largest, ranked)
                 with T.serial(0, k) as rank:
                     position = position_at(rank)
                     values[(*before, rank, *after)] = element(position)
@@ -115,13 +122,13 @@ def _inserted(
     k: int,
     dtype: str,
     largest: bool,
-    best: tuple[int, Callable[[Any], Any] | None] = (0, None),
+    before: tuple[int, Callable[[Any], Any] | None] = (0, None),
 ) -> Callable[[Any], Any]:
     """The position of each rank among the best entries, of which each was put at its place.
 
-    ``best`` gives how many first elements are ranked already, and the positions of their best.
+    ``before`` gives how many first elements are ranked already, and the positions of their best.
     """
-    begin, ranked = best
+    begin, ranked = before
     kept = scratch(k, "uint64")
     for rank in range(k):
         # zero comes after all others

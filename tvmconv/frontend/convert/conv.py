@@ -49,8 +49,8 @@ def conv(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
 def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """ConvTranspose of one to three spatial dimensions.
 
-    A dilated kernel is stored with its zeros, because TVM's transposed convolution requires
-    dilation 1.
+    A constant dilated kernel is stored with its zeros, because TVM's transposed convolution
+    requires dilation 1.
     """
     data, weight, bias = _operands(e, node)
     window = conv_transpose_window(node, e.shape(data), e.shape(weight), bias)
@@ -64,7 +64,8 @@ def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         raise node.error(
             f"weight {weight!r} has values that are not finite", "correct or retrain the model"
         )
-    if max(window.dilations) > 1:
+    run_time = _is_run_time(e, weight)
+    if max(window.dilations) > 1 and not run_time:
         kernel = e.constant(node, 1, "weight")
         spans = [(k - 1) * d + 1 for k, d in zip(window.kernel, window.dilations, strict=True)]
         e.reserve(node, prod((*kernel.shape[:2], *spans)) * kernel.itemsize)
@@ -72,7 +73,6 @@ def conv_transpose(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
         steps = tuple(slice(None, None, d) for d in window.dilations)
         spread[(slice(None), slice(None), *steps)] = kernel
         weight = e.graph.add_constant(f"{weight}.dilated", spread)
-    run_time = _is_run_time(e, weight)
     if run_time and rank < 3 and bias and _tiles(e.shape(data)[2:], window):
         # each output is one product, which adds the bias while it is in registers
         operands = (
@@ -112,7 +112,8 @@ def _transposed(e: RelaxWriter, x: RelaxExpr, w: RelaxExpr, window: Window) -> R
 def _tiles(size: tuple[int, ...], window: Window) -> bool:
     """Whether each output of a transposed convolution belongs to exactly one input."""
     axes = zip(size, window.kernel, window.strides, window.begin, window.output, strict=True)
-    return all(k == s and begin + out <= n * s for n, k, s, begin, out in axes)
+    fits = all(k == s and begin + out <= n * s for n, k, s, begin, out in axes)
+    return fits and max(window.dilations) == 1
 
 
 def _end_of_output(end: int, added: int, stride: int) -> tuple[int, int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tvmconv.frontend.convert.indices import along, rows
+from tvmconv.frontend.convert.indices import along, elements, rows
 from tvmconv.frontend.convert.writer import RelaxWriter, converts
 from tvmconv.frontend.graph import OnnxNode
 from tvmconv.operators.indices import picked_elements, reversed_sequences
@@ -30,6 +30,8 @@ def gather_elements(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     shape = e.shape(node.inputs[0])
     axis = int(node.attrs.get("axis", 0)) % len(shape)
     check_extents(e, node, axis)
+    if (chosen := elements(e, node, axis)) is not None:
+        return chosen
     index = along(e, node, 1, shape[axis])
     return e.builder.call_te(
         lambda x, i: picked_elements(x, i, axis),

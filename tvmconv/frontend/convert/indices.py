@@ -13,8 +13,11 @@ from tvmconv.frontend.graph import Array, OnnxNode
 from tvmconv.operators.indices import (
     FROM_END,
     INDEX_SIZES,
+    INNER,
+    checked_elements,
     checked_rows,
     clamped_rows,
+    index_lines,
     number_type,
 )
 from tvmconv.program.collect import CHECK
@@ -78,12 +81,7 @@ def _numbers(
             lambda x: clamped_rows(x, sizes, from_end), value, primfunc_name_hint="row_numbers"
         )
         return e.emit(call, "numbers")
-    limits = ", ".join(f"{-n if from_end else 0} to {n - 1}" for n in dict.fromkeys(sizes))
-    each = " for the axes" if len(set(sizes)) > 1 else ""
-    text = (
-        f"node {node.name!r} ({node.op}): input {name!r} has a value out of range. "
-        f"Expected {limits}{each}. Correct the data that it is computed from."
-    )
+    text = _refusal(node, name, sizes, from_end)
     call = e.builder.call_te(
         lambda x: checked_rows(x, sizes, from_end),
         value,
@@ -96,6 +94,43 @@ def _numbers(
         },
     )
     return e.emit(relax.TupleGetItem(e.emit(call, "check"), 0), "numbers")
+
+
+def _refusal(node: OnnxNode, name: str, sizes: Sequence[int], from_end: bool) -> str:
+    """The message of an index that is found outside its axis in a run."""
+    limits = ", ".join(f"{-n if from_end else 0} to {n - 1}" for n in dict.fromkeys(sizes))
+    each = " for the axes" if len(set(sizes)) > 1 else ""
+    return (
+        f"node {node.name!r} ({node.op}): input {name!r} has a value out of range. "
+        f"Expected {limits}{each}. Correct the data that it is computed from."
+    )
+
+
+def elements(e: RelaxWriter, node: OnnxNode, axis: int) -> RelaxExpr | None:
+    """Elements that unknown indices select, which are checked in the same loops.
+
+    None for indices that are known, or shorter than the data along another axis.
+    """
+    data, index = node.inputs[:2]
+    shape, places = e.shape(data), e.shape(index)
+    same = (*shape[:axis], places[axis], *shape[axis + 1 :]) == places
+    known = e.array(index) is not None or _is_known(e, index, -shape[axis], shape[axis])
+    if not same or known or 0 in shape or 0 in places:
+        return None
+    outer, inner = prod(shape[:axis]), prod(shape[axis + 1 :])
+    call = e.builder.call_te(
+        lambda x, i: checked_elements(x, i, inner),
+        e.emit(op.reshape(e.value(data), (outer, shape[axis] * inner)), "rows"),
+        e.emit(op.reshape(e.value(index), index_lines(outer, places[axis], inner)), "index"),
+        primfunc_name_hint="gather_elements",
+        primfunc_attrs={
+            CHECK: _refusal(node, index, (shape[axis],), True),
+            INNER: inner,
+            "op_pattern": OPAQUE,
+        },
+    )
+    chosen = e.emit(relax.TupleGetItem(e.emit(call, "check"), 0), "chosen")
+    return op.reshape(chosen, places)
 
 
 def _is_known(e: RelaxWriter, name: str, low: int, size: int) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
 from tvmconv.frontend.graph import OnnxNode
+from tvmconv.operators.compress import compressed
 from tvmconv.operators.nms import box_rows, suppressed
 from tvmconv.operators.nonzero import nonzero
 from tvmconv.operators.unique import different_rows
@@ -81,18 +82,18 @@ def compress(e: RelaxWriter, node: OnnxNode) -> list[RelaxExpr]:
     condition = e.value(node.inputs[1])
     if most < e.shape(node.inputs[1])[0]:
         condition = e.emit(op.strided_slice(condition, [0], [0], [most]), "condition")
+    size = prod(shape) if flat else shape[axis]
+    before = 1 if flat else prod(shape[:axis])
+    view = (before, size, prod(shape) // max(1, before * size))
     call = e.builder.call_te(
-        lambda x: nonzero(x, filled=True),
+        compressed,
+        e.emit(op.reshape(e.value(node.inputs[0]), view), "rows"),
         condition,
-        primfunc_name_hint="nonzero",
+        primfunc_name_hint="compress",
         primfunc_attrs=_ATTRS,
     )
-    places, extent = _parts(e, call, 2, "places")
-    index = e.emit(op.reshape(places, (most,)), "index")
-    data = e.value(node.inputs[0])
-    if flat:
-        data = e.emit(op.reshape(data, (prod(shape),)), "flat")
-    return [e.emit(op.take(data, index, axis, mode="clip")), extent]
+    rows, extent = _parts(e, call, 2, "chosen")
+    return [e.emit(op.reshape(rows, e.shape(node.outputs[0]))), extent]
 
 
 @converts("Unique", attrs="axis sorted")

@@ -36,7 +36,7 @@ def transposed_volume(
     y = e.emit(relax.op.reshape(y, parts), "parts")
     y = e.emit(relax.op.permute_dims(y, (0, 2, 4, 1, 3, 5)), "outputs")
     y = e.emit(relax.op.reshape(y, (n, groups * inner, depth, rows, parts[-1])), "rows")
-    y = _overlapped(e, y, window.strides[0])
+    y = _overlapped(e, y, window.strides[0], window.dilations[0])
     y = _cut(e, y, window.begin[0], window.output[0])
     result = (n, groups * inner, window.output[0], out_height, out_width)
     return e.emit(relax.op.reshape(y, result), "volume")
@@ -68,18 +68,22 @@ def transposed_product(
     y = e.emit(relax.op.reshape(y, (n * outputs, rows, columns, height, width)), "taps")
     y = e.emit(relax.op.permute_dims(y, (0, 3, 1, 4, 2)), "taps")
     y = e.emit(relax.op.reshape(y, (n, outputs, height, rows, width * columns)), "rows")
-    y = _cut(e, _overlapped(e, y, window.strides[0]), window.begin[0], window.output[0])
+    y = _overlapped(e, y, window.strides[0], window.dilations[0])
+    y = _cut(e, y, window.begin[0], window.output[0])
     parts = (n, outputs * window.output[0], width, columns, 1)
     y = e.emit(relax.op.reshape(y, parts), "columns")
-    y = _cut(e, _overlapped(e, y, window.strides[1]), window.begin[1], window.output[1])
+    y = _overlapped(e, y, window.strides[1], window.dilations[1])
+    y = _cut(e, y, window.begin[1], window.output[1])
     return e.emit(relax.op.reshape(y, (n, outputs, *window.output)), "image")
 
 
-def _overlapped(e: RelaxWriter, y: RelaxExpr, stride: int) -> RelaxExpr:
+def _overlapped(e: RelaxWriter, y: RelaxExpr, stride: int, dilation: int) -> RelaxExpr:
     """``(N, K, D, rows, P)`` to ``(N, K, depth, P)``: row ``r`` of slice ``d`` is at ``d s + r``.
 
     Groups of ``stride`` rows do not overlap. They are added, each ``stride`` further than the last.
+    Rows of a dilated kernel have rows of zeros between them.
     """
+    y = _dilated(e, y, dilation)
     n, channels, depth, rows, pixels = (int(size) for size in y.ty.shape)
     count = -(-rows // stride)
     if missing := count * stride - rows:
@@ -95,6 +99,17 @@ def _overlapped(e: RelaxWriter, y: RelaxExpr, stride: int) -> RelaxExpr:
         total = part if total is None else e.emit(relax.op.add(total, part), "sum")
     assert total is not None
     return total
+
+
+def _dilated(e: RelaxWriter, y: RelaxExpr, dilation: int) -> RelaxExpr:
+    """Products ``(N, K, D, rows, P)`` with ``dilation - 1`` rows of zeros between two rows."""
+    n, channels, depth, rows, pixels = (int(size) for size in y.ty.shape)
+    if dilation == 1 or rows == 1:
+        return y
+    y = e.emit(relax.op.reshape(y, (n, channels, depth, rows, 1, pixels)), "apart")
+    y = e.emit(relax.op.nn.pad(y, [0] * 9 + [dilation - 1, 0, 0]), "dilated")
+    y = e.emit(relax.op.reshape(y, (n, channels, depth, rows * dilation, pixels)), "dilated")
+    return e.emit(relax.op.strided_slice(y, [3], [0], [(rows - 1) * dilation + 1]), "dilated")
 
 
 def _cut(e: RelaxWriter, y: RelaxExpr, begin: int, size: int) -> RelaxExpr:

@@ -7,7 +7,13 @@ from typing import Any
 from tvmconv.core.errors import ModelError
 from tvmconv.graph.emit.emitter import CallRecord, Emitter
 from tvmconv.graph.ir import Node
-from tvmconv.operators.indices import FROM_END, INDEX_SIZES, clamped_rows
+from tvmconv.operators.indices import (
+    FROM_END,
+    INDEX_SIZES,
+    INNER,
+    clamped_elements,
+    clamped_rows,
+)
 from tvmconv.operators.vector_loops import LOOPS
 
 CALLS = ("call_tir", "call_tir_inplace")
@@ -26,6 +32,11 @@ def emit_without_loops(emitter: Emitter, node: Node, record: CallRecord) -> bool
             f"layer {node.layer!r} ({record.operator}): {emitter.machine.name} does not support "
             "it. Expected a CPU. Build for a CPU, or cut the model before the layer."
         )
+    if INNER in attrs:
+        operands, inner = [emitter.as_plain(value) for value in node.inputs[:2]], int(attrs[INNER])
+        chosen = emitter.call(lambda x, i: clamped_elements(x, i, inner), operands, record)
+        emitter.plain[node.outputs[0]] = chosen
+        return True
     if INDEX_SIZES not in attrs:
         return False
     sizes, from_end = tuple(int(size) for size in attrs[INDEX_SIZES]), bool(attrs[FROM_END])

@@ -223,9 +223,14 @@ def _running_sum(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
     axis %= len(shape)
     lanes = processor(emitter.machine).vector_bytes // numpy_type(dtype).itemsize
     outer, columns = prod(shape[:axis]), prod(shape[axis + 1 :])
-    view = emitter.reshape(data, (outer, shape[axis], *([columns] if columns > 1 else [])))
+    # a vector holds several rows of very few columns
+    apart = columns if 0 < columns < lanes and lanes % columns == 0 else 1
+    rows = (outer, shape[axis] * columns) if apart == columns else (outer, shape[axis], columns)
+    view = emitter.reshape(data, rows)
     total = emitter.call(
-        lambda x: running_total(x, dtype, exclusive, lanes, reverse, is_product=is_product),
+        lambda x: running_total(
+            x, dtype, exclusive, lanes, reverse, is_product=is_product, distance=apart
+        ),
         [view],
         record,
         opaque=True,
