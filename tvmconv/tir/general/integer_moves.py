@@ -52,14 +52,14 @@ class _Views:
 def _moved(statement: Any, views: _Views) -> Any:
     """The nest with integers; the nest itself where it computes, or has another type."""
     loops, realize = nest_of(statement)
-    block = realize.block if isinstance(realize, s_tir.SBlockRealize) else None
-    store = block.body if block is not None else None
+    if not isinstance(realize, s_tir.SBlockRealize):
+        return statement
+    block, store = realize.block, realize.block.body
     plain = isinstance(store, tirx.BufferStore) and len(block.iter_vars) == len(loops)
     if not plain or str(store.buffer.dtype) not in _INTEGERS or store.buffer.strides:
         return statement
-    if not all(
-        value.same_as(loop.loop_var) for value, loop in zip(realize.iter_values, loops, strict=True)
-    ):
+    pairs = zip(realize.iter_values, loops, strict=True)
+    if not all(value.same_as(loop.loop_var) for value, loop in pairs):
         return statement
     value = _integer(store.value, str(store.buffer.dtype), views)
     if value is None:

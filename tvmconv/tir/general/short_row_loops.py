@@ -268,8 +268,8 @@ class _Copies:
                 side = 1 << (width.bit_length() - 1)
                 view, starts = self._view(part.node.source), windows(width, side)
                 for start in starts:
-                    place = [_ramp(part.start + low + start, side)]
-                    vectors.append(tirx.BufferLoad(view, place))
+                    neighbors = _ramp(part.start + low + start, side)
+                    vectors.append(tirx.BufferLoad(view, [neighbors]))
                 width = side
             for place, offset in enumerate(own):
                 if offset is not None:
