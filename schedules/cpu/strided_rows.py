@@ -6,26 +6,32 @@ from typing import Any
 
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.nest import PARALLEL_ELEMENTS, Block, parallelize
+from tvmconv.schedules.cpu.partials import SHORTEST
 from tvmconv.schedules.cpu.whole_rows import last_axes
 from tvmconv.tir.annotations import mark_tail
-from tvmconv.tir.general.rewrite import nests_of
+from tvmconv.tir.general.rewrite import item_bytes, nests_of
 from tvmconv.tir.general.short_row_loops import short_row_pieces
 from tvmconv.tvm_api.types import Schedule
 
 # elements of such a row: a vector of them is picked from as many vectors
 _SHORT_ROW = 8
+# elements of few bytes, which LLVM converts one by one in shorter vectors
+_FEW_BYTES = 2
 
 
 def are_short(schedule: Schedule, block: Block, position: int, machine: Machine) -> bool:
-    """Whether rows are so short that a vector has one element of each of several rows.
+    """Whether a vector has one element of each of several rows, which are short.
 
-    The rows follow each other: x86 reads such elements as vectors and permutes them.
+    Elements are FP16 or smaller, and the rows follow each other. x86 reads such elements as vectors
+    and permutes them. Rows of wider elements are faster by themselves.
     """
     row = position - 1
     if machine.architecture != "x86_64" or block.kinds[row:] != "SR" or row < 0:
         return False
     statement = schedule.get(block.rv)
-    few = block.extents[position] <= _SHORT_ROW and block.extents[row] >= machine.lanes
+    item = max(item_bytes(str(region.source.dtype)) for region in statement.reads)
+    short = SHORTEST <= block.extents[position] <= _SHORT_ROW and item <= _FEW_BYTES
+    few = short and block.extents[row] >= machine.lanes
     return few and len(statement.writes) == 1 and last_axes(statement) == (row, position)
 
 
