@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from tvmconv.tir.annotations import mark_tail
+from tvmconv.tir.general.rewrite import nodes_of
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 # Work below this many elements runs on one thread: waking the pool takes about as long.
@@ -114,17 +115,29 @@ def pays_threads(schedule: Schedule, loop: LoopRV, work: int, cores: int) -> boo
     return cores > 1 and work >= PARALLEL_ELEMENTS and int(schedule.get(loop).extent) > 1
 
 
-def inline_injective(schedule: Schedule) -> None:
+def inline_injective(schedule: Schedule, *, keep_roots: bool = False) -> None:
     """Inline every element-wise intermediate into its consumers, if TVM can.
 
-    Reductions stay. An element-wise block after a reduction stays as the last block.
+    Reductions stay. An element-wise block after a reduction stays as the last block. With
+    ``keep_roots``, roots of few numbers stay, which many elements would compute again.
     """
     from tvmconv.tvm_api.s_tir import ScheduleError, is_output_block
 
-    for block in blocks(schedule):
+    found = blocks(schedule)
+    most = max((block.work for block in found), default=0)
+    for block in found:
         if not block.is_spatial or is_output_block(schedule, block.rv):
+            continue
+        if keep_roots and 2 * block.work <= most and _has_root(schedule, block):
             continue
         try:
             schedule.compute_inline(block.rv)
         except ScheduleError:
             continue
+
+
+def _has_root(schedule: Schedule, block: Block) -> bool:
+    from tvmconv.tvm_api import ir
+
+    calls = nodes_of(schedule.get(block.rv).body, ir.Call)
+    return any(str(getattr(call.op, "name", "")).endswith("sqrt") for call in calls)

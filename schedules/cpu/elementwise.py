@@ -19,6 +19,7 @@ from tvmconv.schedules.common.threads import bands_outside
 from tvmconv.tir.general.axes import collapsible_axes
 from tvmconv.tir.general.collapse_axes import collapse_axes
 from tvmconv.tir.general.cut_axes import cut_axes
+from tvmconv.tir.general.integer_moves import integer_moves
 from tvmconv.tir.general.rewrite import is_static, item_bytes, nodes_of
 from tvmconv.tvm_api.types import LoopRV, PrimFunc, Schedule
 
@@ -45,13 +46,17 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     return found
 
 
-def collapsed(func: PrimFunc) -> Schedule:
-    """A schedule of a function whose intermediates are inlined and whose nests have few axes."""
+def collapsed(func: PrimFunc, *, keep_roots: bool = False) -> Schedule:
+    """A schedule of a function whose intermediates are inlined and whose nests have few axes.
+
+    ``keep_roots`` is as in :func:`~tvmconv.schedules.common.nest.inline_injective`.
+    """
     from tvmconv.tvm_api.s_tir import Schedule
 
     schedule = Schedule(func, enable_check=False)
-    inline_injective(schedule)
-    return Schedule(collapse_axes(cut_axes(schedule.mod["main"])), enable_check=False)
+    inline_injective(schedule, keep_roots=keep_roots)
+    found = collapse_axes(cut_axes(schedule.mod["main"]))
+    return Schedule(integer_moves(found), enable_check=False)
 
 
 def _blocked_image(func: PrimFunc, machine: Machine) -> tuple[int, int] | None:
@@ -116,12 +121,26 @@ def _is_of_bytes(schedule: Schedule, block: Block) -> bool:
     return short and not nodes_of(statement.body, tirx.Cast)
 
 
+def _lanes(schedule: Schedule, block: Block, machine: Machine) -> int:
+    """Elements of a vector; elements of few bytes fill whole vectors where nothing is wider."""
+    from tvmconv.tvm_api import ir
+
+    if _is_of_bytes(schedule, block):
+        return machine.vector_bytes
+    statement = schedule.get(block.rv)
+    (result,) = statement.writes[:1]
+    halves = str(result.source.dtype) == "int16" and isinstance(
+        getattr(statement.body, "value", None), ir.TensorLoad
+    )
+    return machine.vector_bytes // 2 if halves else machine.lanes
+
+
 def spatial_block(schedule: Schedule, block: Block, machine: Machine) -> None:
     """Parallel outer loops and a vectorized inner one for a block without reduction."""
     loops, extents = list(block.loops), list(block.extents)
     if not loops:
         return
-    lanes = machine.vector_bytes if _is_of_bytes(schedule, block) else machine.lanes
+    lanes = _lanes(schedule, block, machine)
     first = collapsible_axes(schedule.get(block.rv))
     wide = machine.cores > 1 and block.work >= PARALLEL_ELEMENTS
     count = prod(extents[first:])

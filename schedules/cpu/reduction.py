@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.nest import Block, blocks, parallelize, vectorize_loop
+from tvmconv.schedules.common.nest import Block, blocks, parallelize
 from tvmconv.schedules.cpu.elementwise import collapsed, spatial_block
+from tvmconv.schedules.cpu.long_rows import add_rows, rows_at_once
 from tvmconv.schedules.cpu.partials import SHORTEST, along_columns, along_rows, chains_of
+from tvmconv.schedules.cpu.strided_rows import across_rows, are_short, loops_over_rows
 from tvmconv.schedules.cpu.whole_rows import whole_rows
-from tvmconv.tir.annotations import mark_last, mark_tail
+from tvmconv.tir.annotations import mark_tail
 from tvmconv.tir.general.axes import contiguous_axis
+from tvmconv.tir.general.rewrite import nests_of, with_nests
 from tvmconv.tvm_api.types import BlockRV, LoopRV, PrimFunc, Schedule
 
 # vectors that hide the latency of each other's additions
@@ -17,8 +20,6 @@ _VECTORS = 8
 _FEW = 3
 # vectors of a row that is read in the order of memory, and elements of results that stay in a cache
 _LONG_ROW, _LONGEST_ROW = 8, 1 << 14
-# so few rows are added at once only by a divisor of them
-_FEW_ROWS = 8
 
 
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
@@ -29,25 +30,33 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
        the reduction loops. Long rows are read in the order of memory, a few rows at once.
     3. A reduction with contiguous loads along the reduced axis keeps a vector of partial results,
        which a second block combines. So does a reduction of few columns, for each column.
-    4. A reduction of parts that are shorter than vectors first adds up whole rows.
+    4. A reduction of a few neighbors takes one element of each of several rows at a time.
+    5. Results of short rows are computed by vectors over several rows.
+    6. A reduction of parts that are shorter than vectors first adds up whole rows.
     """
-    schedule = collapsed(func)
+    from tvmconv.tvm_api.s_tir import Schedule
+
+    schedule = collapsed(func, keep_roots=True)
     found = blocks(schedule)
     usable = all(all(b.extents) and (b.is_spatial or b.is_reduction) for b in found)
     if not usable or all(block.is_spatial for block in found):
         return None
     schedule = whole_rows(schedule, machine)
     found = blocks(schedule)
+    rows = loops_over_rows(schedule, found[-1], machine)
     for block in found:
         if not block.loops:
             # TVM's rfactor rejects a second statement that is not in a loop
             schedule.add_unit_loop(block.rv)
-    for block in found:
+    for block in found if rows is None else found[:-1]:
         if block.is_spatial:
             spatial_block(schedule, block, machine)
         else:
             reduction_block(schedule, block, machine)
-    return schedule
+    if rows is None:
+        return schedule
+    function = schedule.mod["main"]
+    return Schedule(with_nests(function, {len(nests_of(function)) - 1: rows}), enable_check=False)
 
 
 def reduction_block(schedule: Schedule, block: Block, machine: Machine) -> None:
@@ -59,6 +68,8 @@ def reduction_block(schedule: Schedule, block: Block, machine: Machine) -> None:
     )
     if position is None or block.extents[position] == 1:
         _scalar(schedule, block, machine)
+    elif are_short(schedule, block, position, machine):
+        across_rows(schedule, block, machine)
     elif block.kinds[position] == "R":
         if block.extents[position] < SHORTEST and block.kinds.count("R") == 1:
             _scalar(schedule, block, machine)
@@ -79,12 +90,12 @@ def _split_axes(block: Block, without: int) -> tuple[list[LoopRV], list[LoopRV]]
 def _along_spatial(schedule: Schedule, block: Block, position: int, machine: Machine) -> None:
     spatial, reduced = _split_axes(block, position)
     column, extent = block.loops[position], block.extents[position]
-    rows = _rows_at_once(int(schedule.get(reduced[-1]).extent))
+    rows = rows_at_once(int(schedule.get(reduced[-1]).extent))
     results = block.iterations("S")
     shares = machine.cores > 1 and results < 4 * machine.cores * extent
     if rows > 1 and _LONG_ROW * machine.lanes <= extent <= _LONGEST_ROW and not shares:
         schedule.reorder(*spatial, *reduced, column)
-        _add_rows(schedule, block.rv, column, reduced, rows, machine)
+        add_rows(schedule, block.rv, column, reduced, rows, machine)
     else:
         schedule.reorder(*spatial, column, *reduced)
         groups = reduce_columns(schedule, block.rv, column, reduced, machine)
@@ -92,36 +103,6 @@ def _along_spatial(schedule: Schedule, block: Block, position: int, machine: Mac
             spatial.append(groups)
     if spatial:
         parallelize(schedule, spatial, block.work, machine.cores)
-
-
-def _rows_at_once(rows: int) -> int:
-    """Rows that are added to a row of results at once: a divisor, or fewer of them at the end."""
-    divisors = (4, 6, 5, 8, 7, 3) if rows > _FEW_ROWS else (4, 6, 5, 8, 7, 3, 2)
-    return next((count for count in divisors if rows % count == 0), 4 if rows > _FEW_ROWS else 1)
-
-
-def _add_rows(
-    schedule: Schedule,
-    rv: BlockRV,
-    column: LoopRV,
-    reduced: list[LoopRV],
-    rows: int,
-    machine: Machine,
-) -> None:
-    """Reduce long rows in the order of memory, a few rows at once.
-
-    The results stay in the nearest cache. Groups of columns would read a short part of each row.
-    """
-    start = schedule.decompose_reduction(rv, reduced[0])
-    vectorize_loop(schedule, schedule.get_loops(start)[-1], machine.lanes)
-    count = int(schedule.get(reduced[-1]).extent)
-    outer, inner = schedule.split(reduced[-1], [None, rows])
-    if int(schedule.get(outer).extent) * rows > count:
-        mark_last(schedule, outer)
-    vectors = vectorize_loop(schedule, column, machine.lanes)
-    lane = schedule.get_loops(rv)[-1]
-    schedule.reorder(outer, *([vectors] if vectors else []), inner, lane)
-    schedule.unroll(inner)
 
 
 def reduce_columns(

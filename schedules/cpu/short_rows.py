@@ -9,6 +9,7 @@ from tvmconv.schedules.common.nest import PARALLEL_ELEMENTS, blocks, inline_inje
 from tvmconv.schedules.cpu.elementwise import collapsed, spatial_block
 from tvmconv.tir.general.collapse_axes import collapse_axes
 from tvmconv.tir.general.cut_axes import cut_axes
+from tvmconv.tir.general.integer_moves import integer_moves
 from tvmconv.tir.general.rewrite import is_static, with_nests
 from tvmconv.tir.general.short_row_loops import short_row_loops, short_row_pieces
 from tvmconv.tvm_api.types import PrimFunc, Schedule
@@ -53,7 +54,7 @@ def _pieces(func: PrimFunc, machine: Machine) -> Schedule | None:
     lanes = machine.vector_bytes // numpy_type(str(result.source.dtype)).itemsize
     parallel = machine.cores > 1 and found[0].work >= PARALLEL_ELEMENTS
     for longest in (2 * lanes, lanes):
-        cut = collapse_axes(cut_axes(schedule.mod["main"], longest))
+        cut = integer_moves(collapse_axes(cut_axes(schedule.mod["main"], longest)))
         pieces = short_row_pieces(cut, machine.vector_bytes, longest, parallel)
         if pieces:
             whole = Schedule(cut, enable_check=False)

@@ -41,7 +41,7 @@ def _add_up_rows(schedule: Schedule, block: Block, machine: Machine) -> bool:
 
     Returns whether the schedule has changed.
     """
-    axes = _last_axes(schedule.get(block.rv))
+    axes = last_axes(schedule.get(block.rv))
     if axes is None or [block.kinds[axis] for axis in axes] != ["S", "R"]:
         return False
     part = axes[1]
@@ -68,7 +68,7 @@ def _join_rows(schedule: Schedule, block: Block, machine: Machine) -> bool:
     Where other axes are reduced too, these may be all rows. Returns whether the schedule has
     changed.
     """
-    axes = _last_axes(schedule.get(block.rv))
+    axes = last_axes(schedule.get(block.rv))
     spatial = block.kinds.count("S")
     if axes is None or [block.kinds[axis] for axis in axes] != ["R", "S"]:
         return False
@@ -88,7 +88,7 @@ def _join_rows(schedule: Schedule, block: Block, machine: Machine) -> bool:
     return True
 
 
-def _last_axes(statement: SBlock) -> tuple[int, int] | None:
+def last_axes(statement: SBlock) -> tuple[int, int] | None:
     """The axes that every load has as its last two indices; None if loads differ."""
     axes = [axis.var for axis in statement.iter_vars]
     found: set[tuple[int, ...]] = set()

@@ -37,6 +37,10 @@ PERMUTATIONS = [
     ((3, 71), (1, 0)),
     ((40, 2), (1, 0)),
     ((9, 70), (1, 0)),
+    # lines of several axes, and lines of a few bytes that follow each other
+    ((3, 8, 8, 3), (3, 2, 1, 0)),
+    ((3, 7, 4, 5, 3), (4, 3, 1, 0, 2)),
+    ((5, 130), (1, 0)),
 ]
 
 
@@ -145,6 +149,38 @@ def test_operands_repeated_along_short_rows_or_over_them(shape, other, dtype):
     assert dtype != "float32" or not built.code.has(r"\tvmulss\t")
 
 
+@pytest.mark.parametrize("shape,other", [SHORT_ROWS[0], ((70, 7, 3), (70, 1, 3))], ids=str)
+def test_truth_values_over_short_rows(shape, other):
+    x, y = normal(*shape) > 0, normal(*other) > 0
+    both = run(topi.logical_and, x, y, machine=HOST)
+    np.testing.assert_array_equal(both, x & y)
+    less = run(topi.less, normal(*shape), normal(*other, seed=1), machine=HOST)
+    np.testing.assert_array_equal(less, normal(*shape) < normal(*other, seed=1))
+    first, second = ((normal(*size, seed=2) * 50).astype("int8") for size in (shape, other))
+    chosen = run(topi.where, y, first, second, machine=HOST)
+    np.testing.assert_array_equal(chosen, np.where(y, first, second))
+
+
+# rows of a vector and more, rows shorter than a vector, and an axis before the last
+SLICES = [(7, 150), (30, 9), (5, 17, 8)]
+
+
+@pytest.mark.parametrize("shape", SLICES, ids=str)
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "int64"])
+@pytest.mark.parametrize("step", [2, -3])
+def test_slices_with_steps(shape, dtype, step):
+    x = (normal(*shape) * 50).astype(dtype)
+    first = 1 if step > 0 else shape[-1] - 2
+    expected = x[..., first::step]
+
+    def sliced(t):
+        return te.compute(
+            expected.shape, lambda *i: t(*i[:-1], i[-1] * step + first), name="sliced"
+        )
+
+    np.testing.assert_array_equal(run(sliced, x, machine=HOST), expected)
+
+
 def test_each_vector_over_short_rows_defines_its_variables():
     x, y = normal(70, 3), normal(70, 1)
     z = run(lambda a, b: topi.multiply(topi.sigmoid(a), b), x, y, machine=HOST)
@@ -194,6 +230,12 @@ REDUCTIONS = [
     ((7, 3, 5, 2, 3), [1, 3]),
     ((9, 240, 5, 2, 2), [1, 2, 4]),
 ]
+
+
+def test_sums_of_short_rows_of_halves():
+    x = normal(3, 50, 7).astype("float16")
+    y = run(lambda t: topi.sum(topi.cast(t, "float32"), 2), x, machine=HOST)
+    assert_close(y, x.astype("float64").sum(2), 2e-6)
 
 
 @pytest.mark.parametrize("shape,axes", REDUCTIONS, ids=str)

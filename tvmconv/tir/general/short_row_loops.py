@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import gcd, prod
 from typing import Any
 
@@ -11,6 +12,7 @@ from tvm import ir, sym, tirx
 
 from tvmconv.tir.general.conditions import conditional_loads
 from tvmconv.tir.general.lane_choices import LaneChoices
+from tvmconv.tir.general.picked_lanes import picked_lanes, window_of, windows
 from tvmconv.tir.general.rewrite import (
     BlockAxis,
     item_bytes,
@@ -22,24 +24,12 @@ from tvmconv.tir.general.rewrite import (
     substitute,
     transformed,
 )
+from tvmconv.tir.general.short_row_nests import BYTE, TRUTH, Rows, is_true, rows_of, stored, widest
 
 # vectors of a group of rows, which are unrolled
 _MOST_VECTORS = 32
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """``store[outer..., rows, inner...]`` over a dense result, of which ``inner`` are one row."""
-
-    store: Any
-    outer: list[BlockAxis]
-    rows: BlockAxis
-    inner: list[BlockAxis]
-
-    @property
-    def length(self) -> int:
-        """Elements of a row."""
-        return prod(axis.extent for axis in self.inner)
+# vectors of an operand that one vector of results is picked from
+_MOST_READ, _MOST_MIXED, _FEW_BYTES = 8, 2, 2
 
 
 def short_row_loops(func: Any, vector_bytes: int, parallel: bool) -> Any:
@@ -79,41 +69,15 @@ def _statement_loops(
     """The loops of a block's nest; None where it stays a block."""
     block = nest_of(statement)[1].block
     store = block.body
-    if not isinstance(store, tirx.BufferStore) or str(store.buffer.dtype) == "bool":
+    if not isinstance(store, tirx.BufferStore):
         return None
-    lanes = vector_bytes // item_bytes(str(store.buffer.dtype))
+    lanes = vector_bytes // widest(store)
     axes = [BlockAxis(axis.var, int(axis.dom.extent)) for axis in block.iter_vars]
-    rows = _rows(store, axes, lanes, longest or lanes)
+    rows = rows_of(store, axes, lanes, longest or lanes)
     return None if rows is None else _loops(rows, lanes, parallel)
 
 
-def _rows(store: Any, axes: list[BlockAxis], lanes: int, longest: int) -> _Rows | None:
-    """The function by rows; None if rows are long or the result is not dense."""
-    if len(store.indices) != len(axes) or not axes or axes[-1].extent >= lanes:
-        return None
-    first = len(axes) - 1
-    while first > 1 and prod(axis.extent for axis in axes[first - 1 :]) < longest:
-        first -= 1
-    if first < 1:
-        return None
-    dense = all(
-        index.same_as(axis.var) and int(size) == axis.extent
-        for index, axis, size in zip(
-            store.indices[first:], axes[first:], store.buffer.shape[first:], strict=True
-        )
-    )
-    # other rows than these may be written elsewhere
-    analyzer = sym.Analyzer()
-    shifts = (
-        analyzer.simplify(index - axis.var)
-        for index, axis in zip(store.indices[:first], axes[:first], strict=True)
-    )
-    if not dense or not all(isinstance(shift, tirx.IntImm) for shift in shifts):
-        return None
-    return _Rows(store, axes[: first - 1], axes[first - 1], axes[first:])
-
-
-def _loops(rows: _Rows, lanes: int, parallel: bool) -> Any:
+def _loops(rows: Rows, lanes: int, parallel: bool) -> Any:
     """The loops over groups of rows that are whole vectors, and the remaining rows."""
     group = lanes // gcd(lanes, rows.length)
     count, rest = divmod(rows.rows.extent, group)
@@ -157,7 +121,7 @@ class _Part:
 class _Copies:
     """Unrolled vectors of results, each over several rows."""
 
-    def __init__(self, rows: _Rows, lanes: int) -> None:
+    def __init__(self, rows: Rows, lanes: int) -> None:
         self._rows, self._lanes = rows, lanes
         self._analyzer = sym.Analyzer()
         self._choices = LaneChoices(rows.store.value, [(a.var, a.extent) for a in rows.inner])
@@ -179,8 +143,10 @@ class _Copies:
                 return None
             operands.append((load, parts))
         statements = []
-        for begin in range(0, length, self._lanes):
-            found = self._vector(first, operands, begin, min(self._lanes, length - begin))
+        # the last vector overlaps the previous one: LLVM cuts vectors of other lengths
+        lanes = min(self._lanes, 1 << (length.bit_length() - 1))
+        for begin in windows(length, lanes):
+            found = self._vector(first, operands, begin, lanes)
             if found is None:
                 return None
             statements += found
@@ -210,8 +176,7 @@ class _Copies:
 
     def _offsets(self, load: Any, length: int) -> list[int] | None:
         """Distances of the operand's elements from the first; None if they are not constant."""
-        if load.source.strides or str(load.source.dtype) == "bool":
-            # LLVM's vectors of truth values are not those in memory
+        if load.source.strides:
             return None
         place = self._place(load.source, load.indices)
         steps = []
@@ -242,16 +207,18 @@ class _Copies:
                 picked = None if conditional else self._picked(own, begin, count)
                 if picked is None:
                     return None
-                lanes = local_buffer((count,), str(load.source.dtype), "lanes")
+                lanes = local_buffer((count,), stored(load.source), "lanes")
                 place = _ramp(tirx.IntImm("int32", 0), count)
                 statements += [tirx.AllocBuffer(lanes), tirx.BufferStore(lanes, picked, [place])]
                 value = tirx.BufferLoad(lanes, [lane])
-            values.append((load, value))
+            values.append((load, is_true(value) if str(load.source.dtype) == TRUTH else value))
 
         def replaced(node: Any) -> Any:
             return next(new for old, new in values if tvm_ffi.structural_equal(old, node))
 
         value = tvm_ffi.structural_map(self._choices.value, (ir.TensorLoad, replaced))
+        if str(store.buffer.dtype) == TRUTH:
+            value = tirx.Cast(BYTE, value)
         place = substitute(self._place(store.buffer, store.indices), self._start(first))
         result = tirx.BufferStore(self._view(store.buffer), value, [place + begin + lane])
         kind = tirx.ForKind.VECTORIZED if count > 1 else tirx.ForKind.SERIAL
@@ -273,31 +240,64 @@ class _Copies:
     def _single(self, part: _Part, offset: int) -> Any:
         """One element of a part."""
         if part.start is None:
-            return part.node
+            node = part.node
+            return tirx.IntImm(BYTE, int(node)) if str(node.ty.dtype) == TRUTH else node
         return tirx.BufferLoad(self._view(part.node.source), [part.start + offset])
 
     def _picked(self, parts: list[_Part], begin: int, count: int) -> Any:
         """Lanes of a vector of each part; None where a part is spread over more than two."""
         vectors: list[Any] = []
         picks = [0] * count
-        taken = 0
+        taken, others = 0, parts[1:]
         for part in parts:
             own = part.offsets[begin : begin + count]
-            low, width = self._span(part, [offset for offset in own if offset is not None])
-            if width > 2 * self._lanes:
+            known = [offset for offset in own if offset is not None]
+            low, width = self._span(part, known)
+            if width > self._lanes and len(known) == count and not others:
+                most = self._most_read(part, known)
+                fits = width <= most * self._lanes
+                return self._from_several(part, low, width, known) if fits else None
+            if width > _MOST_MIXED * self._lanes:
                 return None
             if width == 1:
                 value, width = self._single(part, low), count
                 vectors.append(tirx.Broadcast(value, width))
+                starts = [0]
             else:
-                view = self._view(part.node.source)
-                vectors.append(tirx.BufferLoad(view, [_ramp(part.start + low, width)]))
+                # LLVM cuts vectors of other lengths than powers of two
+                side = 1 << (width.bit_length() - 1)
+                view, starts = self._view(part.node.source), windows(width, side)
+                for start in starts:
+                    neighbors = _ramp(part.start + low + start, side)
+                    vectors.append(tirx.BufferLoad(view, [neighbors]))
+                width = side
             for place, offset in enumerate(own):
                 if offset is not None:
-                    picks[place] = taken + offset - low
-            taken += width
+                    number, lane = window_of(offset - low, starts)
+                    picks[place] = taken + number * width + lane
+            taken += len(starts) * width
         # TVM's shuffle has no more lanes than its operands
         return tirx.Shuffle(vectors * -(-count // taken), picks)
+
+    def _most_read(self, part: _Part, own: list[int]) -> int:
+        """Vectors of an operand that one vector of results may read.
+
+        A step along the operand, and elements of few bytes, are worth more of them than other
+        orders, for which tiles are transposed.
+        """
+        steps = [b - a for a, b in pairwise(own)]
+        ordered = all(step >= 0 for step in steps) or all(step <= 0 for step in steps)
+        few = item_bytes(stored(part.node.source)) <= _FEW_BYTES
+        return min(_MOST_READ, self._lanes // 2) if ordered or few else _MOST_MIXED
+
+    def _from_several(self, part: _Part, low: int, width: int, own: list[int]) -> Any:
+        """Lanes of the vectors that cover ``width`` elements of a part."""
+        starts, view = windows(width, self._lanes), self._view(part.node.source)
+        loaded = [
+            tirx.BufferLoad(view, [_ramp(part.start + low + start, self._lanes)])
+            for start in starts
+        ]
+        return picked_lanes(loaded, [window_of(offset - low, starts) for offset in own])
 
     def _span(self, part: _Part, own: list[int]) -> tuple[int, int]:
         """The first element and the length of a vector that has some elements of a part.
@@ -315,11 +315,13 @@ class _Copies:
 
     def _view(self, buffer: Any) -> Any:
         """A buffer as one row."""
+        if len(buffer.shape) == 1 and stored(buffer) == str(buffer.dtype):
+            return buffer
         if buffer not in self.views:
             size = prod(int(extent) for extent in buffer.shape)
             row = tirx.decl_buffer(
                 [tirx.IntImm(str(self._rows.rows.var.ty.dtype), size)],
-                str(buffer.dtype),
+                stored(buffer),
                 buffer.name,
                 scope=buffer.scope(),
                 layout=None,

@@ -10,6 +10,7 @@ from tvm import ir, sym, tirx
 from tvmconv.tir.annotations import TRANSPOSE, TRANSPOSE_LANES, TRANSPOSE_NEIGHBORS
 from tvmconv.tir.general.conditions import is_select
 from tvmconv.tir.general.interleave import LANE_BYTES, Kept, interleaved, lane_indices, shuffle
+from tvmconv.tir.general.picked_lanes import picked_lanes
 from tvmconv.tir.general.rewrite import function_pass, item_bytes, replace_marked, substitute
 
 # the side of the smallest square
@@ -78,19 +79,32 @@ class _Copy:
         """Type of an element."""
         return str(self.store.value.source.dtype)
 
-    def loaded(self, line: int, size: int, first: tuple[int, int] = (0, 0)) -> Any:
-        """``size`` neighbors of a source line; ``first`` is where the loops begin."""
+    def loaded(
+        self, line: int, size: int, first: tuple[int, int] = (0, 0), skipped: int = 0
+    ) -> Any:
+        """``size`` neighbors of a source line, after some elements.
+
+        ``first`` is where the loops begin.
+        """
         load = self.store.value
-        place = self._line(load.indices, self.along, line, size, first)
+        place = self._line(load.indices, self.along, line, size, first, skipped)
         return tirx.BufferLoad(load.source, place)
 
-    def stored(self, value: Any, line: int, size: int, first: tuple[int, int] = (0, 0)) -> Any:
-        """The store of ``size`` neighbors of a line of the destination."""
-        place = self._line(self.store.indices, 1 - self.along, line, size, first)
+    def stored(
+        self, value: Any, line: int, size: int, first: tuple[int, int] = (0, 0), skipped: int = 0
+    ) -> Any:
+        """The store of ``size`` neighbors of a line of the destination, after some elements."""
+        place = self._line(self.store.indices, 1 - self.along, line, size, first, skipped)
         return tirx.BufferStore(self.store.buffer, value, place)
 
     def _line(
-        self, indices: Any, direction: int, line: int, size: int, first: tuple[int, int]
+        self,
+        indices: Any,
+        direction: int,
+        line: int,
+        size: int,
+        first: tuple[int, int],
+        skipped: int,
     ) -> list[Any]:
         """Indices of neighbors along one loop, at iteration ``line`` of the other loop."""
         place = {
@@ -98,6 +112,7 @@ class _Copy:
             self.loops[1 - direction].loop_var: first[1 - direction] + line,
         }
         *outer, last = [substitute(index, place) for index in indices]
+        last = last + skipped if skipped else last
         if size == 1:
             return [*outer, last]
         return [*outer, tirx.Ramp(last, tirx.IntImm(str(last.ty.dtype), 1), size)]
@@ -242,11 +257,13 @@ def _rectangle(outer: Any) -> Any:
 def _neighbors(outer: Any) -> Any:
     """The loops as one vector of whole lines; None if they do not fit the pattern.
 
-    LLVM knows the shuffles of two and three interleaved lines.
+    LLVM knows the shuffles of two and three interleaved lines. More lines are several vectors.
     """
     if (copy := _copy(outer)) is None:
         return None
     kept, read, written = Kept(copy.dtype), copy.read, copy.written
+    if min(read, written) >= _PART:
+        return _many_neighbors(copy, kept)
     if read < written:
         lines = kept(copy.loaded(0, read * written))
         for line in range(read):
@@ -256,4 +273,21 @@ def _neighbors(outer: Any) -> Any:
         vectors = [kept(copy.loaded(line, read)) for line in range(written)]
         order = [line * read + place for place in range(read) for line in range(written)]
         kept.statements.append(copy.stored(tirx.Shuffle(vectors, order), 0, read * written))
+    return tirx.SeqStmt(kept.statements)
+
+
+def _many_neighbors(copy: _Copy, kept: Kept) -> Any:
+    """Lines that follow each other, as vectors of the longer side."""
+    read, written = copy.read, copy.written
+    if read < written:
+        vectors = [kept(copy.loaded(0, written, skipped=n * written)) for n in range(read)]
+        for line in range(read):
+            picks = [divmod(line + place * read, written) for place in range(written)]
+            kept.statements.append(copy.stored(picked_lanes(vectors, picks), line, written))
+    else:
+        vectors = [kept(copy.loaded(line, read)) for line in range(written)]
+        for n in range(written):
+            places = [divmod(n * read + i, written) for i in range(read)]
+            value = picked_lanes(vectors, [(line, place) for place, line in places])
+            kept.statements.append(copy.stored(value, 0, read, skipped=n * read))
     return tirx.SeqStmt(kept.statements)

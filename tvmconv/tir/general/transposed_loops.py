@@ -9,6 +9,7 @@ from typing import Any
 from tvm import ir, sym, tirx
 
 from tvmconv.tir.general.conditions import is_select
+from tvmconv.tir.general.joined_lines import joined_lines
 from tvmconv.tir.general.rewrite import BlockAxis, item_bytes, nest_of, substitute, uses
 from tvmconv.tir.general.transposed_tiles import (
     PAIR,
@@ -34,9 +35,11 @@ def transposed_loops(func: Any, vector_bytes: int, parallel: bool) -> Any:
     block = nest_of(last)[1].block
     store, axes = block.body, [BlockAxis(a.var, int(a.dom.extent)) for a in block.iter_vars]
     if not isinstance(store, tirx.BufferStore) or str(store.value.ty.dtype) == "bool":
-        # LLVM's vectors of truth values are not those in memory
+        # a value that is computed: LLVM's vectors of truth values are not those in memory
         return None
     views, store, axes = _as_integers(store, axes)
+    joined, store, axes = joined_lines(store, axes, vector_bytes)
+    views += joined
     copies = [_copy(*part) for part in _by_blocks(store, axes)]
     parts = [part for copy in copies for part in (_parts(copy) if copy else [None])]
     bodies = [_squares(part, vector_bytes, parallel) if part else None for part in parts]

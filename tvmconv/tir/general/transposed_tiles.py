@@ -20,6 +20,8 @@ _PART, _MOST = 4, 16
 _PIECE_BYTES = 4
 # lines of so few elements are shorter than a piece
 _FEW = (2, 3)
+# elements of so few bytes make squares of few bytes, where so many lines follow each other
+FEW_BYTES, _MOST_LINES = 2, 8
 # neighbors along a line that are moved before the next lines
 _BLOCK = 128
 _CACHE_LINE = 64
@@ -101,8 +103,11 @@ def tile_of(copy: TransposedCopy, vector_bytes: int) -> Tile | None:
         side = _power(min(lanes, _MOST, read))
         return Tile(side, PAIR, "") if side >= _PART else None
     if not partly and not copy.repeated:
-        if min(read, written) in _FEW:
-            return _neighbors(copy, lanes)
+        short = min(read, written)
+        if short in _FEW or (item <= FEW_BYTES and short <= _MOST_LINES):
+            neighbors = _neighbors(copy, lanes)
+            if neighbors is not None or short in _FEW:
+                return neighbors
         found = _rectangle(read, written, lanes, lane)
         if (square := _whole_lines(copy, lanes)) is not None:
             return square

@@ -10,6 +10,7 @@ from tvmconv.tir.x86.dot_products import DotProducts
 from tvmconv.tir.x86.in_place_extrema import InPlaceExtrema
 from tvmconv.tir.x86.narrowing import Narrowing
 from tvmconv.tir.x86.permuted_loads import PermutedLoads
+from tvmconv.tir.x86.strided_loads import StridedLoads
 
 _AVX2_BYTES = 32
 
@@ -20,5 +21,5 @@ def passes(machine: Machine) -> Passes:
     return {
         Stage.MULTIPLIES: [DotProducts()],
         Stage.STORES: [Narrowing(), *extrema],
-        Stage.LOADS: [PermutedLoads(), ByteTables(permuted_bytes(machine))],
+        Stage.LOADS: [PermutedLoads(), StridedLoads(), ByteTables(permuted_bytes(machine))],
     }
