@@ -13,7 +13,7 @@ from typing import Any
 
 from tvmconv.operators.pool import tree
 from tvmconv.operators.row_groups import PIECE
-from tvmconv.operators.row_vectors import side_by_side
+from tvmconv.operators.row_vectors import registers, side_by_side
 from tvmconv.operators.vector_loops import blocks, pieces, ramp, scratch, shared, spread
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
@@ -21,7 +21,10 @@ from tvmconv.tvm_api.types import Tensor
 
 # points whose places and weights the nearest cache holds
 _POINTS = 512
-_TAPS = {"nearest": 1, "bilinear": 4}
+# neighbors along each axis
+_SIDES = {"nearest": 1, "bilinear": 2, "bicubic": 4}
+# the coefficient of cubic convolution that torch and ONNX use
+_CUBIC = -0.75
 # channels that share the loads of places and weights
 _CHANNELS = 4
 
@@ -30,12 +33,22 @@ _CHANNELS = 4
 class Sampling:
     """How images of ``size`` (H, W) are sampled at points from -1 to 1.
 
-    ``method`` is ``bilinear``, or ``nearest``: the element whose center is nearest, of two equally
-    near ones that with the even index. ``padding`` is one of:
+    ``method`` is one of:
+
+    - ``nearest``: the element whose center is nearest, of two equally near ones that with the even
+      index,
+    - ``bilinear``: between two columns and two rows,
+    - ``bicubic``: between four columns and four rows, with the coefficient -0.75 of R. Keys, *Cubic
+      Convolution Interpolation for Digital Image Processing*, IEEE Transactions on Acoustics,
+      Speech, and Signal Processing 29, 1981.
+
+    ``padding`` is one of:
 
     - ``zeros``: elements outside of the image are zero,
     - ``border``: points outside are moved to the border,
     - ``reflection``: points outside are mirrored at -1 and 1.
+
+    Of ``bicubic``, not the point but each of its neighbors is moved or mirrored.
 
     With ``align_corners``, -1 and 1 are the centers of the outermost elements, not their outer
     edges. Points are finite.
@@ -194,12 +207,18 @@ class _Block:
                 value: Any = (coordinate + 1.0) * ((extent - 1) / 2)
             else:
                 value = ((coordinate + 1.0) * float(extent) - 1.0) * 0.5
-            if sampling.padding == "reflection":
-                value = _mirrored(value, extent, sampling.align_corners)
-            if sampling.padding != "zeros":
-                value = tirx.min(tirx.max(value, 0.0), float(extent - 1))
+            if sampling.method != "bicubic":
+                value = self.moved(value, extent)
             found.append(value)
         return found
+
+    def moved(self, value: Any, extent: int) -> Any:
+        """A place along an axis as the padding moves it: inside, but for ``zeros``."""
+        if self.sampling.padding == "reflection":
+            value = _mirrored(value, extent, self.sampling.align_corners)
+        if self.sampling.padding != "zeros":
+            value = tirx.min(tirx.max(value, 0.0), float(extent - 1))
+        return value
 
 
 class _Points(_Block):
@@ -207,8 +226,20 @@ class _Points(_Block):
 
     def __init__(self, sampling: Sampling, length: int) -> None:
         super().__init__(sampling, length)
-        self._taps = _TAPS[sampling.method]
-        self._neighbor = _nearest if sampling.method == "nearest" else _neighbor
+        self._sides = _SIDES[sampling.method]
+        self._taps = self._sides**2
+
+    def _neighbor(self, value: Any, side: int, extent: int) -> tuple[Any, Any]:
+        """The index of a neighbor of a position, outside only for ``zeros``, and its weight."""
+        if self.sampling.method == "nearest":
+            return _nearest(value, extent), 1.0
+        if self.sampling.method == "bilinear":
+            return _neighbor(value, side, extent)
+        low = tirx.floor(value)
+        place = self.moved(low + float(side - 1), extent)
+        # huge numbers have no integer
+        place = tirx.min(tirx.max(place, -1.0), float(extent))
+        return tirx.Cast("int32", place), _cubic_weight(value - low, side)
 
     def place(self, where: Any) -> None:
         """Compute all places, which of them are inside, and the weights of several taps.
@@ -221,16 +252,24 @@ class _Points(_Block):
         spots, insides = (scratch(taps * length, "int32") for _ in range(2))
         weights = scratch(taps * length, "float32") if taps > 1 else None
 
+        sides = self._sides
         with T.serial(0, self.count) as point:
-            x, y = self.position(where, point)
+            # computed once for all neighbors, whose expressions would repeat them
+            position, shares = registers(2), registers(2 * sides)
+            places = registers(2 * sides, "int32")
+            for axis, value in enumerate(self.position(where, point)):
+                position[axis] = value
+                for side in range(sides):
+                    found = self._neighbor(position[axis], side, size[1 - axis])
+                    places[axis * sides + side], shares[axis * sides + side] = found
             for tap in range(taps):
-                column, across = self._neighbor(x, tap % 2, size[1])
-                row, down = self._neighbor(y, tap // 2, size[0])
+                across, down = tap % sides, sides + tap // sides
+                column, row = places[across], places[down]
                 inside = tirx.all(column >= 0, column < size[1], row >= 0, row < size[0])
                 spots[tap * length + point] = tirx.Select(inside, row * size[1] + column, 0)
                 insides[tap * length + point] = tirx.Cast("int32", inside)
                 if weights is not None:
-                    weights[tap * length + point] = across * down
+                    weights[tap * length + point] = shares[across] * shares[down]
         self._spots, self._insides, self._weights = spots, insides, weights
 
     def sample(self, element: Callable[[Any], Any], point: Any) -> Any:
@@ -322,7 +361,15 @@ def _neighbor(value: Any, side: int, extent: int) -> tuple[Any, Any]:
     return near + side, part if side else 1.0 - part
 
 
-def _nearest(value: Any, _: int, extent: int) -> tuple[Any, Any]:
-    """The index of the nearest element, -1 or ``extent`` where it is outside, and its weight."""
-    near = tirx.nearbyint(tirx.min(tirx.max(value, -1.0), float(extent)))
-    return tirx.Cast("int32", near), 1.0
+def _nearest(value: Any, extent: int) -> Any:
+    """The index of the nearest element, -1 or ``extent`` where it is outside."""
+    return tirx.Cast("int32", tirx.nearbyint(tirx.min(tirx.max(value, -1.0), float(extent))))
+
+
+def _cubic_weight(part: Any, side: int) -> Any:
+    """The weight of one of four neighbors; ``part`` is the distance from the second one."""
+    if side in (1, 2):
+        near = part if side == 1 else 1.0 - part
+        return ((_CUBIC + 2) * near - (_CUBIC + 3)) * near * near + 1.0
+    far = part + 1.0 if side == 0 else 2.0 - part
+    return ((_CUBIC * far - 5 * _CUBIC) * far + 8 * _CUBIC) * far - 4 * _CUBIC

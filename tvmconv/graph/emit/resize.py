@@ -19,6 +19,7 @@ from tvmconv.tir.annotations import TRANSPOSE_LANES
 _FEW_CHANNELS = 4
 # elements of an image that are transposed in the time that one point of two pairs of columns saves
 _USES = 2
+_METHODS = ("nearest", "bilinear", "bicubic")
 
 
 def is_plane_resize(emitter: Emitter, node: Node) -> bool:
@@ -55,7 +56,7 @@ def is_plane_sample(emitter: Emitter, node: Node) -> bool:
     if node.op != "image.grid_sample" or not emitter.machine.runs_along_axes:
         return False
     attrs = node.attrs
-    if attrs["layout"] != "NCHW" or attrs["method"] not in ("bilinear", "nearest"):
+    if attrs["layout"] != "NCHW" or attrs["method"] not in _METHODS:
         return False
     if attrs["method"] == "nearest" and node.args[0].dims[1] == 1:
         # places are used once, so that TVM's function needs no pass of its own for them
