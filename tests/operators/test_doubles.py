@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import erf
+
 import numpy as np
 import pytest
 from tvm import te
@@ -13,9 +15,11 @@ FUNCTIONS = {
     "exp": (doubles.exp, np.exp),
     "sigmoid": (doubles.sigmoid, lambda x: 1 / (1 + np.exp(-x))),
     "tanh": (doubles.tanh, np.tanh),
+    "log": (doubles.log, np.log),
 }
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 709.78, 709.79, 711, 0.625, -0.625, 22,
-           1e308, -1e308, 1e-300, -1e-300, 5e-324]  # fmt: skip
+           1e308, -1e308, 1e-300, -1e-300, 5e-324, 1e-310, 2.0**-1022, 2.0**-1022 - 5e-324, 1 - 2.0**-53, 1 + 2.0**-52, 2.0**0.5, 0.5**0.5,
+           1.7976931348623157e308]  # fmt: skip
 
 
 def _points() -> np.ndarray:
@@ -31,7 +35,7 @@ def test_functions_of_float64_err_by_less_than_two_last_bits(name: str) -> None:
     actual = run(
         lambda a: te.compute(a.shape, lambda i: function(a[i]), name="mapped"), x, machine=HOST
     )
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         exact = reference(x.astype(np.longdouble))
         expected = exact.astype(np.float64)
     finite = np.isfinite(expected)
@@ -44,3 +48,13 @@ def test_functions_of_float64_err_by_less_than_two_last_bits(name: str) -> None:
         # denormal results may be rounded twice
         apart = np.abs(actual[finite & ~normal] - expected[finite & ~normal])
         assert apart.max() <= 1e-323
+
+
+def test_the_error_function_errs_by_less_than_two_last_bits() -> None:
+    x = np.concatenate([_points(), np.linspace(-6.5, 6.5, 1 << 12), [1, -1, 1 - 2.0**-53, 6, -6]])
+    actual = run(
+        lambda a: te.compute(a.shape, lambda i: doubles.erf(a[i]), name="mapped"), x, machine=HOST
+    )
+    expected = np.vectorize(erf)(x)
+    np.testing.assert_allclose(actual, expected, rtol=4e-16, atol=1e-323)
+    np.testing.assert_array_equal(np.signbit(actual[x == 0]), np.signbit(expected[x == 0]))

@@ -20,7 +20,8 @@ from tests.operators.harness import (
     onnx_node,
     run,
 )
-from tvmconv.operators.grid_sample import Sampling, plane_samples, row_samples
+from tvmconv.operators.grid_sample import plane_samples, row_samples
+from tvmconv.operators.sample_places import Sampling
 from tvmconv.tir.annotations import TRANSPOSE_LANES
 
 

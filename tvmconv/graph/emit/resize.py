@@ -11,8 +11,9 @@ from tvmconv.graph.emit.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.emit.plain_moves import rows_of_columns
 from tvmconv.graph.ir import Node
 from tvmconv.machines.record import processor
-from tvmconv.operators.grid_sample import Sampling, plane_samples, row_samples
+from tvmconv.operators.grid_sample import plane_samples, row_samples
 from tvmconv.operators.plane_resize import Tables, Taps, plane_resize
+from tvmconv.operators.sample_places import Sampling
 from tvmconv.tir.annotations import TRANSPOSE_LANES
 
 # fewer channels leave most of a vector empty
