@@ -10,6 +10,7 @@ from tvm import te
 
 from tests.operators.harness import HOST, run
 from tvmconv.operators import doubles
+from tvmconv.operators.double_angles import double_angles
 
 FUNCTIONS = {
     "exp": (doubles.exp, np.exp),
@@ -58,3 +59,21 @@ def test_the_error_function_errs_by_less_than_two_last_bits() -> None:
     expected = np.vectorize(erf)(x)
     np.testing.assert_allclose(actual, expected, rtol=4e-16, atol=1e-323)
     np.testing.assert_array_equal(np.signbit(actual[x == 0]), np.signbit(expected[x == 0]))
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_angles_of_float64_err_by_less_than_two_last_bits(name: str) -> None:
+    quarters = np.arange(-600, 600) * (np.pi / 2)
+    # the second is 6381956970095103 * 2**797, the float64 number closest to a multiple of pi / 2
+    far = [1.6e6, 6381956970095103 * 2.0**797, 1e22, 1e300, -1e18, 1647099.0, 1.7e308]
+    near = [0.0, -0.0, 5e-324, 1e-300, 1e-9, 0.5, 355.0, 1e6 + 0.5, 103993.0]
+    x = np.concatenate([_points(), quarters, np.linspace(-1.65e6, 1.65e6, 5003), near, far])
+    x = x[: x.size - x.size % 7 - 3]
+    actual = run(
+        lambda a: double_angles(a, name, HOST.vector_bytes // 8), np.append(x, far), machine=HOST
+    )
+    with np.errstate(invalid="ignore"):
+        expected = getattr(np, name)(np.append(x, far))
+    np.testing.assert_allclose(actual, expected, rtol=6e-16, atol=0)
+    zeros = np.flatnonzero(x == 0)
+    np.testing.assert_array_equal(np.signbit(actual[zeros]), np.signbit(expected[zeros]))
