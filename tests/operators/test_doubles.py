@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import erf
+import math
 
 import numpy as np
 import pytest
@@ -19,8 +19,8 @@ FUNCTIONS = {
     "log": (doubles.log, np.log),
 }
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 709.78, 709.79, 711, 0.625, -0.625, 22,
-           1e308, -1e308, 1e-300, -1e-300, 5e-324, 1e-310, 2.0**-1022, 2.0**-1022 - 5e-324, 1 - 2.0**-53, 1 + 2.0**-52, 2.0**0.5, 0.5**0.5,
-           1.7976931348623157e308]  # fmt: skip
+           1e308, -1e308, 1e-300, -1e-300, 5e-324, 1e-310, 2.0**-1022, 2.0**-1022 - 5e-324,
+           1 - 2.0**-53, 1 + 2.0**-52, 2.0**0.5, 0.5**0.5, 1.7976931348623157e308]  # fmt: skip
 
 
 def _points() -> np.ndarray:
@@ -56,7 +56,7 @@ def test_the_error_function_errs_by_less_than_two_last_bits() -> None:
     actual = run(
         lambda a: te.compute(a.shape, lambda i: doubles.erf(a[i]), name="mapped"), x, machine=HOST
     )
-    expected = np.vectorize(erf)(x)
+    expected = np.vectorize(math.erf)(x)
     np.testing.assert_allclose(actual, expected, rtol=4e-16, atol=1e-323)
     np.testing.assert_array_equal(np.signbit(actual[x == 0]), np.signbit(expected[x == 0]))
 
@@ -68,12 +68,10 @@ def test_angles_of_float64_err_by_less_than_two_last_bits(name: str) -> None:
     far = [1.6e6, 6381956970095103 * 2.0**797, 1e22, 1e300, -1e18, 1647099.0, 1.7e308]
     near = [0.0, -0.0, 5e-324, 1e-300, 1e-9, 0.5, 355.0, 1e6 + 0.5, 103993.0]
     x = np.concatenate([_points(), quarters, np.linspace(-1.65e6, 1.65e6, 5003), near, far])
-    x = x[: x.size - x.size % 7 - 3]
-    actual = run(
-        lambda a: double_angles(a, name, HOST.vector_bytes // 8), np.append(x, far), machine=HOST
-    )
-    with np.errstate(invalid="ignore"):
-        expected = getattr(np, name)(np.append(x, far))
+    actual = run(lambda a: double_angles(a, name, HOST.vector_bytes // 8), x, machine=HOST)
+    # the C library; functions of numpy err by up to four last bits
+    function = getattr(math, name)
+    expected = np.array([function(v) if np.isfinite(v) else np.nan for v in x])
     np.testing.assert_allclose(actual, expected, rtol=6e-16, atol=0)
     zeros = np.flatnonzero(x == 0)
     np.testing.assert_array_equal(np.signbit(actual[zeros]), np.signbit(expected[zeros]))

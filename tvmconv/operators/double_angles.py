@@ -1,9 +1,9 @@
 """Sine, cosine and tangent of FP64 angles, by vectors.
 
-Angles below 1.6 million are reduced by four parts of pi/2 (W. J. Cody and W. Waite, *Software Manual
-for the Elementary Functions*, 1980), and the rest is kept as a sum of two numbers. The C library
-computes each larger angle, whose reduction takes hundreds of digits of pi. Coefficients come from
-FDLIBM (Sun Microsystems, 1993). Errors are below 4e-16 of the result.
+Angles below 1.6 million are reduced by four parts of pi/2 (W. J. Cody and W. Waite, *Software
+Manual for the Elementary Functions*, 1980), and the rest is kept as a sum of two numbers. The C
+library computes each larger angle, whose reduction takes hundreds of digits of pi. Coefficients
+come from FDLIBM (Sun Microsystems, 1993). Relative errors are below 6e-16.
 """
 
 from __future__ import annotations

@@ -241,8 +241,8 @@ def inline_gated(x: Expr, gate: Expr) -> Expr:
 def _one_and_exp(x: Expr) -> Expr:
     """``1 + e**-x`` without variables; NaN stays NaN.
 
-    The power of two is normal or zero. Where ``e**-x`` overflows, the sum is infinite. The FMA of the rest needs no second part of ``ln 2``, whose
-    error in FP32 is 2e-9.
+    The power of two is normal or zero. Where ``e**-x`` overflows, the sum is infinite. The FMA of
+    the rest needs no second part of ``ln 2``, whose error in FP32 is 2e-9.
     """
     limited_x = between(x, -_EXP_END, -_EXP_RANGE[0])
     bias = literal(COUNTS_IN_ONES + _EXP_BIAS, x)

@@ -93,5 +93,7 @@ def test_vectors_and_a_rest_are_right(name):
     x = np.linspace(-80, 80, 1031, dtype="float32")
     x[:3] = np.nan, np.inf, -np.inf
     built = Built(lambda t: te.compute(t.shape, lambda i: activation(name, t[i])), [x], HOST)
-    np.testing.assert_allclose(built()[0], reference(x.astype("float64")), 1e-6, 1e-6)
+    with np.errstate(invalid="ignore"):
+        expected = reference(x.astype("float64"))
+    np.testing.assert_allclose(built()[0], expected, 1e-6, 1e-6)
     assert built.vector_instructions() > 0 and not built.library_calls()

@@ -26,10 +26,7 @@ def _relu(e: RelaxWriter, x: RelaxExpr, dtype: str) -> RelaxExpr:
 def _softplus(e: RelaxWriter, x: RelaxExpr, dtype: str) -> RelaxExpr:
     """max(x, 0) + log(1 + exp(-abs(x))), which does not overflow."""
     small = e.emit(op.exp(op.negative(op.abs(x))), "small")
-    if dtype == "float64":
-        tail = log1p(e, small)
-    else:
-        tail = op.log(op.add(small, e.scalar(1, dtype)))
+    tail = log1p(e, small) if dtype == "float64" else op.log(op.add(small, e.scalar(1, dtype)))
     return e.emit(op.add(op.maximum(x, e.scalar(0, dtype)), tail), "softplus")
 
 
