@@ -10,8 +10,15 @@ from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.nest import Block, blocks, inspect, parallelize, vectorize_loop
 from tvmconv.schedules.cpu.elementwise import spatial_block
 from tvmconv.schedules.cpu.matvec import few_rows, reads_in_place
-from tvmconv.schedules.cpu.operand import ColumnsOperand, pack_columns, plain_product, result_store
+from tvmconv.schedules.cpu.operand import (
+    ColumnsOperand,
+    pack_columns,
+    plain_product,
+    result_store,
+    sum_lanes,
+)
 from tvmconv.tir.annotations import mark_cases, mark_transpose
+from tvmconv.tir.general.rewrite import item_bytes
 from tvmconv.tvm_api.types import BlockRV, PrimFunc, Schedule
 
 # fewest steps of columns that are transposed in registers
@@ -33,7 +40,10 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     m_extent, n_extent, k_extent = product.extents[-3:]
     if reads_in_place(product, operand, machine):
         return few_rows(schedule, product, operand, machine)
-    tile, lanes = product_tile(machine, m_extent, n_extent, k_extent), machine.lanes
+    lanes = sum_lanes(schedule, product, machine)
+    # a tile is the same number of vectors of either width
+    times = machine.lanes // lanes
+    tile = product_tile(machine, m_extent, times * n_extent, k_extent)
     packed = pack_columns(schedule, product, operand, (1, lanes, 1))
     store = result_store(schedule, product, operand, lanes, joins=True)
     name = schedule.get(packed).name_hint
@@ -43,7 +53,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     row_tiles, row = schedule.split(m, [None, tile.rows])
     columns, vector, lane = schedule.split(n, [None, tile.vectors, lanes])
     # rows of the result are written from end to end, unless panels do not stay in L2
-    stays = 4 * n_extent * k_extent <= machine.l2_bytes // 2
+    stays = 4 * times * n_extent * k_extent <= machine.l2_bytes // 2
     first, second = (row_tiles, columns) if stays else (columns, row_tiles)
     schedule.reorder(*outer, first, second, k, row, vector, lane)
     mark_cases(schedule, first, second)
@@ -106,7 +116,9 @@ def _shares_sets(
     axes = [axis for axis, part in enumerate(region.region) if part.min.same_as(row)]
     if not axes:
         return False
-    apart = 4 * prod(int(size) for size in region.source.shape[axes[0] + 1 :])
+    apart = item_bytes(str(region.source.dtype)) * prod(
+        int(size) for size in region.source.shape[axes[0] + 1 :]
+    )
     sets = max(1, machine.l1d_way_bytes // gcd(apart, machine.l1d_way_bytes))
     return rows > machine.l1d_ways * sets
 

@@ -6,7 +6,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.nest import Block, blocks, parallelize
 from tvmconv.schedules.cpu.elementwise import spatial_block
-from tvmconv.schedules.cpu.operand import ColumnsOperand
+from tvmconv.schedules.cpu.operand import ColumnsOperand, sum_lanes
 from tvmconv.tir.annotations import mark_cases, mark_tail
 from tvmconv.tvm_api.types import BlockRV, Schedule
 
@@ -41,7 +41,7 @@ def few_rows(
     m_extent, n_extent = product.extents[-3:-1]
     if n_extent == 1 or operand.column_axis < operand.axes - 1:
         return None
-    lanes = machine.lanes
+    lanes = sum_lanes(schedule, product, machine)
     present, rest = -(-n_extent // lanes), n_extent % lanes
     most = max(1, min(_LONGEST, (machine.vector_registers - 2) // (m_extent + 1)))
     count = present if present <= most else _vectors(n_extent, min(most, _VECTORS), lanes)

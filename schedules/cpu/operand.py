@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.nest import Block, blocks, inline_injective, inspect
 from tvmconv.tir.general.axes import calls, loads
-from tvmconv.tir.general.rewrite import variables
+from tvmconv.tir.general.rewrite import item_bytes, variables
 from tvmconv.tvm_api.types import BlockRV, Expr, IndexMap, PrimFunc, Schedule
 
 # MACs below which copying into panels costs more than it saves
@@ -57,6 +58,12 @@ def plain_product(func: PrimFunc) -> tuple[Schedule, Block, ColumnsOperand] | No
     if operand is None or products[0].work < _SMALLEST:
         return None
     return schedule, products[0], operand
+
+
+def sum_lanes(schedule: Schedule, product: Block, machine: Machine) -> int:
+    """Sums of a product that one vector holds: fewer of 64 bits than of 32."""
+    item = item_bytes(str(schedule.get(product.rv).writes[0].source.dtype))
+    return min(machine.lanes, machine.vector_bytes // item)
 
 
 def pack_columns(

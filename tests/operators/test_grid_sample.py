@@ -20,13 +20,14 @@ from tests.operators.harness import (
     onnx_node,
     run,
 )
-from tvmconv.operators.grid_sample import Sampling, plane_samples, row_samples
+from tvmconv.operators.grid_sample import plane_samples, row_samples
+from tvmconv.operators.sample_places import Sampling
 from tvmconv.tir.annotations import TRANSPOSE_LANES
 
 
 @pytest.mark.parametrize("align", [0, 1])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
-@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
 def test_agrees_with_onnxruntime(mode, padding, align):
     x = normal(2, 7, 9, 11)
     grid = np.random.default_rng(1).uniform(-1.4, 1.4, (2, 30, 20, 2)).astype(np.float32)
@@ -99,7 +100,10 @@ def test_pairs_of_columns_are_read_together():
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @alternating_machines(
     "mode, channels, points",
-    [("nearest", 22, 37), ("bilinear", 4, 16), ("nearest", 7, 1030), ("bilinear", 33, 600)],
+    [
+        *[("nearest", 22, 37), ("bilinear", 4, 16), ("nearest", 7, 1030), ("bilinear", 33, 600)],
+        *[("bicubic", 5, 37), ("bicubic", 33, 530)],
+    ],
     MACHINES,
 )
 def test_neighboring_channels_agree_with_onnxruntime(mode, channels, points, padding, machine):
@@ -121,7 +125,7 @@ def test_neighboring_channels_agree_with_onnxruntime(mode, channels, points, pad
     np.testing.assert_allclose(y.reshape(expected.shape), expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 @alternating_machines("channels", [16, 35], MACHINES)
 def test_points_outside_read_nothing_outside(mode, channels, machine):
     data, where = normal(1, 12, channels), np.full((1, 2, 16), -3, np.float32)
@@ -158,10 +162,11 @@ def test_of_two_nearest_elements_that_with_the_even_index():
 
 
 @pytest.mark.parametrize("lanes", [0, HOST.lanes])
-@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
 def test_values_outside_are_zero_for_any_values_inside(mode, lanes):
     x = np.full((1, 1, 4), np.inf, np.float32)
-    where = np.array([[[3.0, 1e30, -1e30], [0.0, 0.0, 0.0]]], np.float32)
+    # bicubic samples at 3 still have a neighbor inside
+    where = np.array([[[8.0, 1e30, -1e30], [0.0, 0.0, 0.0]]], np.float32)
     y = run(
         partial(
             plane_samples,

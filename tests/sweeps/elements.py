@@ -91,8 +91,10 @@ def _typed(operator: str, dtypes: tuple[str, ...], operations: float) -> None:
 
 for _operator in ("Abs", "Neg", "Relu", "Sign"):
     _typed(_operator, ("int8", "int32", "int64", "float64", "float16"), 2)
-for _operator in ("Exp", "Sigmoid", "Tanh"):
+for _operator in ("Exp", "Log", "Sigmoid", "Tanh", "Erf", "Elu", "Softplus", "Cosh", "Sinh"):
     _typed(_operator, ("float64", "float16"), 4 * _EXP)
+for _operator in ("Sin", "Cos", "Tan"):
+    _typed(_operator, ("float64", "float16"), 8 * _EXP)
 for _operator in ("Sqrt", "Floor"):
     _typed(_operator, ("float64", "float16"), 4 * DIVISION)
 

@@ -6,45 +6,21 @@ Places and weights of a block of points are computed once for all channels.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from operator import add
 from typing import Any
 
-from tvmconv.operators.pool import tree
 from tvmconv.operators.row_groups import PIECE
 from tvmconv.operators.row_vectors import side_by_side
-from tvmconv.operators.vector_loops import blocks, pieces, ramp, scratch, shared, spread
+from tvmconv.operators.sample_places import Pairs, Points, Sampling
+from tvmconv.operators.vector_loops import blocks, pieces, ramp, scratch, shared
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import IRBuilder, T
 from tvmconv.tvm_api.types import Tensor
 
 # points whose places and weights the nearest cache holds
 _POINTS = 512
-_TAPS = {"nearest": 1, "bilinear": 4}
 # channels that share the loads of places and weights
 _CHANNELS = 4
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sampling:
-    """How images of ``size`` (H, W) are sampled at points from -1 to 1.
-
-    ``method`` is ``bilinear``, or ``nearest``: the element whose center is nearest, of two equally
-    near ones that with the even index. ``padding`` is one of:
-
-    - ``zeros``: elements outside of the image are zero,
-    - ``border``: points outside are moved to the border,
-    - ``reflection``: points outside are mirrored at -1 and 1.
-
-    With ``align_corners``, -1 and 1 are the centers of the outermost elements, not their outer
-    edges. Points are finite.
-    """
-
-    size: tuple[int, int]
-    method: str
-    padding: str
-    align_corners: bool
 
 
 def plane_samples(data: Tensor, grid: Tensor, sampling: Sampling, lanes: int = 0) -> Tensor:
@@ -59,7 +35,7 @@ def plane_samples(data: Tensor, grid: Tensor, sampling: Sampling, lanes: int = 0
     if sampling.method == "bilinear" and sampling.size[1] > 1 and width > 1:
         return _pair_samples(data, grid, sampling, width)
 
-    def sample(source: Any, result: Any, points: _Points) -> None:
+    def sample(source: Any, result: Any, points: Points) -> None:
         def each(start: Any, together: int) -> None:
             with T.serial(0, points.count) as point:
                 for channel in range(together):
@@ -69,7 +45,7 @@ def plane_samples(data: Tensor, grid: Tensor, sampling: Sampling, lanes: int = 0
 
         blocks(channels, _CHANNELS, each)
 
-    return _samples(data, grid, (batch, channels), sample, sampling, _Points)
+    return _samples(data, grid, (batch, channels), sample, sampling, Points)
 
 
 def _pair_samples(data: Tensor, grid: Tensor, sampling: Sampling, width: int) -> Tensor:
@@ -79,7 +55,7 @@ def _pair_samples(data: Tensor, grid: Tensor, sampling: Sampling, width: int) ->
     """
     batch, channels = (int(extent) for extent in data.shape[:2])
 
-    def sample(source: Any, result: Any, points: _Pairs) -> None:
+    def sample(source: Any, result: Any, points: Pairs) -> None:
         def each(start: Any, together: int) -> None:
             with T.serial(0, (points.count + width - 1) // width) as number:
                 begin = tirx.min(number * width, points.count - width)
@@ -90,7 +66,7 @@ def _pair_samples(data: Tensor, grid: Tensor, sampling: Sampling, width: int) ->
 
         blocks(channels, _CHANNELS, each)
 
-    return _samples(data, grid, (batch, channels), sample, sampling, _Pairs)
+    return _samples(data, grid, (batch, channels), sample, sampling, Pairs)
 
 
 def row_samples(
@@ -104,7 +80,7 @@ def row_samples(
     """
     batch, channels = int(data.shape[0]), int(data.shape[2])
 
-    def sample(source: Any, result: Any, points: _Points) -> None:
+    def sample(source: Any, result: Any, points: Points) -> None:
         stage = scratch(lanes * lanes, "float32")
 
         def group(channel: Any, width: int, begin: Any) -> None:
@@ -130,7 +106,7 @@ def row_samples(
 
         pieces(channels, lanes, few)
 
-    return _samples(data, grid, (batch, channels), sample, sampling, _Points)
+    return _samples(data, grid, (batch, channels), sample, sampling, Points)
 
 
 def _samples(
@@ -172,157 +148,9 @@ def _parts_of(points: int) -> int:
     return -(-points // _POINTS)
 
 
-class _Block:
-    """A block of points: ``count`` from ``first`` on, at most ``length``."""
-
-    image: Any
-    first: Any
-    count: Any
-
-    def __init__(self, sampling: Sampling, length: int) -> None:
-        self.length, self.sampling = length, sampling
-
-    def position(self, where: Any, point: Any) -> list[Any]:
-        """The column and the row of a point: numbers with a fraction."""
-        sampling, found = self.sampling, []
-        for axis in range(2):
-            coordinate, extent = (
-                where[self.image, axis, self.first + point],
-                sampling.size[1 - axis],
-            )
-            if sampling.align_corners:
-                value: Any = (coordinate + 1.0) * ((extent - 1) / 2)
-            else:
-                value = ((coordinate + 1.0) * float(extent) - 1.0) * 0.5
-            if sampling.padding == "reflection":
-                value = _mirrored(value, extent, sampling.align_corners)
-            if sampling.padding != "zeros":
-                value = tirx.min(tirx.max(value, 0.0), float(extent - 1))
-            found.append(value)
-        return found
-
-
-class _Points(_Block):
-    """Places and weights of a block of points."""
-
-    def __init__(self, sampling: Sampling, length: int) -> None:
-        super().__init__(sampling, length)
-        self._taps = _TAPS[sampling.method]
-        self._neighbor = _nearest if sampling.method == "nearest" else _neighbor
-
-    def place(self, where: Any) -> None:
-        """Compute all places, which of them are inside, and the weights of several taps.
-
-        A point outside has the first place: vectors read the image before they select. A clamped
-        index would not do, because TVM drops the bound that a condition implies.
-        """
-        taps, length, sampling = self._taps, self.length, self.sampling
-        size = sampling.size
-        spots, insides = (scratch(taps * length, "int32") for _ in range(2))
-        weights = scratch(taps * length, "float32") if taps > 1 else None
-
-        with T.serial(0, self.count) as point:
-            x, y = self.position(where, point)
-            for tap in range(taps):
-                column, across = self._neighbor(x, tap % 2, size[1])
-                row, down = self._neighbor(y, tap // 2, size[0])
-                inside = tirx.all(column >= 0, column < size[1], row >= 0, row < size[0])
-                spots[tap * length + point] = tirx.Select(inside, row * size[1] + column, 0)
-                insides[tap * length + point] = tirx.Cast("int32", inside)
-                if weights is not None:
-                    weights[tap * length + point] = across * down
-        self._spots, self._insides, self._weights = spots, insides, weights
-
-    def sample(self, element: Callable[[Any], Any], point: Any) -> Any:
-        """The value at a point; ``element`` gives the image's value at a place."""
-        values = []
-        for tap in range(self._taps):
-            place = tap * self.length + point
-            value = element(self._spots[place])
-            value = tirx.Select(self._insides[place] != 0, value, tirx.const(0.0, "float32"))
-            if self._weights is not None:
-                value = value * self._weights[place]
-            values.append(value)
-        return tree(values, add)
-
-
-class _Pairs(_Block):
-    """As :class:`_Points`, of points between two columns and two rows.
-
-    A pair of columns is inside of the image. Where only one neighbor of a point is, the other
-    column of the pair counts for nothing.
-    """
-
-    def place(self, where: Any) -> None:
-        """Compute the first columns of pairs, and which columns count, and their weights."""
-        length, (height, width) = self.length, self.sampling.size
-        self._spots = scratch(2 * length, "int32")
-        self._insides, self._weights = (scratch(4 * length, kind) for kind in ("int32", "float32"))
-        with T.serial(0, self.count) as point:
-            x, y = self.position(where, point)
-            near, before = _neighbor(x, 0, width)
-            _, after = _neighbor(x, 1, width)
-            start = tirx.max(tirx.min(near, width - 2), 0)
-            for side in range(2):
-                row, down = _neighbor(y, side, height)
-                in_rows = tirx.all(row >= 0, row < height)
-                self._spots[side * length + point] = tirx.Select(in_rows, row * width, 0) + start
-                for half in range(2):
-                    column = start + half
-                    is_near = column == near
-                    inside = tirx.all(in_rows, tirx.any(is_near, column == near + 1))
-                    place = 2 * (side * length + point) + half
-                    self._insides[place] = tirx.Cast("int32", inside)
-                    self._weights[place] = tirx.Select(is_near, before, after) * down
-
-    def sample(self, pair: Callable[[Any], Any], begin: Any, width: int) -> Any:
-        """The values at ``width`` points; ``pair`` gives two columns of the image from a place."""
-        halves, half = [], width // 2
-        for first in (0, half):
-            values = []
-            for side in range(2):
-                place = side * self.length + begin + first
-                pairs = [pair(self._spots[place + point]) for point in range(half)]
-                value = tirx.Shuffle(pairs, _lanes(0, 1, width)) if half > 1 else pairs[0]
-                inside = self._insides[ramp(2 * place, width)] != spread(0, width)
-                zero = spread(tirx.const(0.0, "float32"), width)
-                value = tirx.Select(inside, value, zero)
-                values.append(value * self._weights[ramp(2 * place, width)])
-            halves.append(tree(values, add))
-        columns = [tirx.Shuffle(halves, _lanes(side, 2, width)) for side in range(2)]
-        return tree(columns, add)
-
-
-def _lanes(first: int, step: int, count: int) -> list[Any]:
-    return [tirx.const(first + step * lane, "int32") for lane in range(count)]
-
-
 def _element(source: Any, place: tuple[Any, Any], spot: Any) -> Any:
     return source[(*place, spot)]
 
 
 def _pair(source: Any, place: tuple[Any, Any], spot: Any) -> Any:
     return source[(*place, ramp(spot, 2))]
-
-
-def _mirrored(value: Any, extent: int, align_corners: bool) -> Any:
-    """A place between the edges; the image and its reflection repeat."""
-    edge, span = (0.0, extent - 1.0) if align_corners else (-0.5, float(extent))
-    beyond: Any = tirx.abs(value - edge)
-    beyond = beyond - tirx.floor(beyond * (0.5 / span)) * (2 * span)
-    return tirx.min(beyond, 2 * span - beyond) + edge
-
-
-def _neighbor(value: Any, side: int, extent: int) -> tuple[Any, Any]:
-    """The index of a neighbor, -1 or ``extent`` where it is outside, and its weight."""
-    low = tirx.floor(value)
-    part = value - low
-    # huge numbers have no integer
-    near = tirx.Cast("int32", tirx.min(tirx.max(low, -2.0), float(extent)))
-    return near + side, part if side else 1.0 - part
-
-
-def _nearest(value: Any, _: int, extent: int) -> tuple[Any, Any]:
-    """The index of the nearest element, -1 or ``extent`` where it is outside, and its weight."""
-    near = tirx.nearbyint(tirx.min(tirx.max(value, -1.0), float(extent)))
-    return tirx.Cast("int32", near), 1.0

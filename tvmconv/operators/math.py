@@ -106,6 +106,8 @@ COUNTS_IN_ONES = 12582912.0
 _EXP_BIAS = 126
 # arguments of exp with a finite, normal result
 _EXP_RANGE = (-87.33654, 88.37626)
+# from here on exp is infinite
+_EXP_END = 89.0
 _SMALLEST_NORMAL, _DENORMAL_BITS = 1.17549435e-38, 23
 # ln 2 in two parts; the first has few bits, so that n * LN2_HIGH is exact
 LN2_HIGH = 0.693359375
@@ -183,7 +185,7 @@ def exp(x: Expr) -> Expr:
         )
         return bind(rest, lambda f: polynomial(f, _TWICE_EXP), "exp_f") * power
 
-    return bind(between(x, _EXP_RANGE[0], 89.0), reduced, "exp_x")
+    return bind(between(x, _EXP_RANGE[0], _EXP_END), reduced, "exp_x")
 
 
 def log(x: Expr) -> Expr:
@@ -232,17 +234,17 @@ def inline_sigmoid(x: Expr) -> Expr:
 
 
 def inline_gated(x: Expr, gate: Expr) -> Expr:
-    """``x / (1 + e**-gate)`` without variables; the divisor is at most 2.4e38."""
+    """``x / (1 + e**-gate)`` without variables; NaN where both are infinite."""
     return x / _one_and_exp(gate)
 
 
 def _one_and_exp(x: Expr) -> Expr:
     """``1 + e**-x`` without variables; NaN stays NaN.
 
-    The power of two is normal or zero. The FMA of the rest needs no second part of ``ln 2``, whose
-    error in FP32 is 2e-9.
+    The power of two is normal or zero. Where ``e**-x`` overflows, the sum is infinite. The FMA of
+    the rest needs no second part of ``ln 2``, whose error in FP32 is 2e-9.
     """
-    limited_x = between(x, -_EXP_RANGE[1], -_EXP_RANGE[0])
+    limited_x = between(x, -_EXP_END, -_EXP_RANGE[0])
     bias = literal(COUNTS_IN_ONES + _EXP_BIAS, x)
     # the low bits of this sum are the biased exponent: neither rounded nor converted
     biased = bias - limited_x * literal(LOG2_E, x)

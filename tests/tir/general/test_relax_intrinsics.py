@@ -54,7 +54,7 @@ def test_a_function_of_an_angle_becomes_its_expression(name):
     check(VectorizableAngles(), *calls_and_expressions(name, sines, "float32"))
 
 
-@pytest.mark.parametrize("name", ["exp", "sigmoid", "tanh"])
+@pytest.mark.parametrize("name", ["exp", "log", "sigmoid", "tanh", "erf"])
 def test_a_call_of_float64_becomes_its_expression(name):
     check(VectorizableDoubles(), *calls_and_expressions(name, doubles, "float64"))
 

@@ -7,7 +7,7 @@ from math import inf, isnan
 
 import numpy as np
 
-from tvmconv.frontend.convert.elementwise import expm1
+from tvmconv.frontend.convert.elementwise import expm1, log1p
 from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
 from tvmconv.frontend.graph import OnnxNode
 from tvmconv.frontend.idioms import clip_bounds
@@ -25,7 +25,8 @@ def _relu(e: RelaxWriter, x: RelaxExpr, dtype: str) -> RelaxExpr:
 
 def _softplus(e: RelaxWriter, x: RelaxExpr, dtype: str) -> RelaxExpr:
     """max(x, 0) + log(1 + exp(-abs(x))), which does not overflow."""
-    tail = op.log(op.add(op.exp(op.negative(op.abs(x))), e.scalar(1, dtype)))
+    small = e.emit(op.exp(op.negative(op.abs(x))), "small")
+    tail = log1p(e, small) if dtype == "float64" else op.log(op.add(small, e.scalar(1, dtype)))
     return e.emit(op.add(op.maximum(x, e.scalar(0, dtype)), tail), "softplus")
 
 
@@ -208,7 +209,10 @@ def _elu(e: RelaxWriter, node: OnnxNode, alpha: float, inner: float) -> RelaxExp
     low = e.emit(op.minimum(x, e.scalar(0, dtype)), "low")
     if inner != 1.0:
         low = e.emit(op.multiply(low, e.scalar(inner, dtype)), "inner")
-    grown = e.emit(op.subtract(op.exp(low), e.scalar(1, dtype)), "grown")
+    if dtype == "float64":
+        grown = expm1(e, low)
+    else:
+        grown = e.emit(op.subtract(op.exp(low), e.scalar(1, dtype)), "grown")
     scaled = e.emit(op.multiply(grown, e.scalar(alpha, dtype)), "alpha")
     return op.add(op.maximum(x, e.scalar(0, dtype)), scaled)
 

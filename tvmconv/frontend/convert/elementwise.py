@@ -207,13 +207,15 @@ def _integer_erf(e: RelaxWriter, x: RelaxExpr, dtype: str) -> RelaxExpr:
 
 def _hyperbolic(e: RelaxWriter, node: OnnxNode, x: RelaxExpr) -> RelaxExpr:
     """Cosh and Sinh of float64, which TVM does not lower."""
-    half = e.scalar(0.5, "float64")
+    size, half_e = e.emit(op.abs(x), "size"), np.e / 2
+    # exp(x) / 2, which overflows no earlier than the result; the difference is exact from 0.5 on
+    grown = op.exp(op.subtract(size, e.scalar(1, "float64")))
     if node.op == "Cosh":
-        return op.multiply(op.add(op.exp(x), op.exp(op.negative(x))), half)
+        less = op.multiply(op.exp(op.negative(size)), e.scalar(0.5, "float64"))
+        return op.add(op.multiply(grown, e.scalar(half_e, "float64")), less)
     # sinh(x) = (1 - exp(-2x)) exp(x) / 2, of the magnitude so that no product is 0 by infinity
-    size = e.emit(op.abs(x), "size")
     part = expm1(e, op.multiply(size, e.scalar(-2, "float64")))
-    whole = op.multiply(op.multiply(part, op.exp(size)), e.scalar(-0.5, "float64"))
+    whole = op.multiply(op.multiply(part, e.scalar(-half_e, "float64")), grown)
     return op.multiply(op.sign(x), whole)
 
 
@@ -229,6 +231,14 @@ def expm1(e: RelaxWriter, x: RelaxExpr) -> RelaxExpr:
     near = e.emit(op.divide(op.multiply(less, x), op.log(grown)), "near")
     small = e.emit(op.where(op.equal(grown, one), x, near), "small")
     return e.emit(op.where(op.less(op.abs(x), one), small, less), "expm1")
+
+
+def log1p(e: RelaxWriter, x: RelaxExpr) -> RelaxExpr:
+    """log(1 + x) of a float64 value from 0 to 1 without cancellation, as :func:`expm1`."""
+    one = e.scalar(1, "float64")
+    grown = e.emit(op.add(x, one), "grown")
+    near = op.divide(op.multiply(op.log(grown), x), op.subtract(grown, one))
+    return e.emit(op.where(op.equal(grown, one), x, e.emit(near, "near")), "log1p")
 
 
 @converts("Shrink", attrs="bias lambd")

@@ -53,6 +53,7 @@ from tvmconv.graph.rewrite.transposed_operands import PRODUCT
 from tvmconv.graph.scalars import map_tensor, scalar_expression
 from tvmconv.machines.record import processor
 from tvmconv.operators import all_pairs
+from tvmconv.operators.double_angles import double_angles
 from tvmconv.operators.lrn import lrn
 from tvmconv.operators.matmul import matmul
 from tvmconv.operators.remainder import remainder
@@ -69,6 +70,7 @@ _SHORT_ROW = 8
 _LONG_ROW = 64
 # so few neighbors leave most of a vector empty
 _FEW_COLUMNS = 7
+_ANGLES = ("sin", "cos", "tan")
 
 
 def emit_plain(emitter: Emitter, node: Node) -> None:
@@ -127,6 +129,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         emitter.plain[node.output] = emit_position(emitter, node, record)
     elif node.op == "mod" and node.output.dtype == "float32" and emitter.machine.runs_along_axes:
         emitter.plain[node.output] = _remainder(emitter, node, record)
+    elif node.op in _ANGLES and node.output.dtype == "float64" and emitter.machine.runs_along_axes:
+        emitter.plain[node.output] = _angles(emitter, node, record)
     elif node.op in ("cumsum", "cumprod"):
         emitter.plain[node.output] = _running_sum(emitter, node, record)
     elif node.op == "topk":
@@ -199,6 +203,14 @@ def _remainder(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
     lanes = emitter.lanes
     result = emitter.call(lambda a, b: remainder(a, b, lanes), operands, record, opaque=True)
     return emitter.reshape(result, dims)
+
+
+def _angles(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:
+    """Functions of angles in float64, whose far angles no expression reduces."""
+    dims, lanes = node.output.dims, processor(emitter.machine).vector_bytes // 8
+    flat = emitter.reshape(emitter.as_plain(node.inputs[0]), (prod(dims),))
+    found = emitter.call(lambda x: double_angles(x, node.op, lanes), [flat], record, opaque=True)
+    return emitter.reshape(found, dims)
 
 
 def _running_sum(emitter: Emitter, node: Node, record: CallRecord) -> RelaxExpr:

@@ -11,14 +11,16 @@ from tvmconv.graph.emit.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.emit.plain_moves import rows_of_columns
 from tvmconv.graph.ir import Node
 from tvmconv.machines.record import processor
-from tvmconv.operators.grid_sample import Sampling, plane_samples, row_samples
+from tvmconv.operators.grid_sample import plane_samples, row_samples
 from tvmconv.operators.plane_resize import Tables, Taps, plane_resize
+from tvmconv.operators.sample_places import Sampling
 from tvmconv.tir.annotations import TRANSPOSE_LANES
 
 # fewer channels leave most of a vector empty
 _FEW_CHANNELS = 4
 # elements of an image that are transposed in the time that one point of two pairs of columns saves
 _USES = 2
+_METHODS = ("nearest", "bilinear", "bicubic")
 
 
 def is_plane_resize(emitter: Emitter, node: Node) -> bool:
@@ -55,7 +57,7 @@ def is_plane_sample(emitter: Emitter, node: Node) -> bool:
     if node.op != "image.grid_sample" or not emitter.machine.runs_along_axes:
         return False
     attrs = node.attrs
-    if attrs["layout"] != "NCHW" or attrs["method"] not in ("bilinear", "nearest"):
+    if attrs["layout"] != "NCHW" or attrs["method"] not in _METHODS:
         return False
     if attrs["method"] == "nearest" and node.args[0].dims[1] == 1:
         # places are used once, so that TVM's function needs no pass of its own for them

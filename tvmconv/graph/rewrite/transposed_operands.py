@@ -10,6 +10,7 @@ from tvmconv.graph.ir import Graph, Node, Value, made_by, make_node
 
 # ``matmul`` with the attribute ``axes``: for each operand the axis of its memory of each axis
 PRODUCT = "tvmconv.matmul"
+_TYPES = ("float32", "float64")
 
 
 def rewrite_products(graph: Graph) -> None:
@@ -50,10 +51,10 @@ def _rewritten(node: Node, mapping: dict[Value, Value]) -> list[Node]:
 
 
 def _is_plain(node: Node) -> bool:
-    """Whether both operands are float32, of known shapes, and computed at run time."""
+    """Whether both operands are of one vector type and known shapes, and computed at run time."""
     values = [*node.args, node.output]
-    known = all(v.dtype == "float32" and v.shape is not None for v in values)
-    return known and not any(v.is_const for v in node.args)
+    known = all(v.dtype == node.output.dtype and v.shape is not None for v in values)
+    return known and node.output.dtype in _TYPES and not any(v.is_const for v in node.args)
 
 
 def _source(value: Value) -> tuple[Value, tuple[int, ...]]:

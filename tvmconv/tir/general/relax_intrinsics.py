@@ -46,7 +46,7 @@ def VectorizableAngles() -> Any:
 def VectorizableDoubles() -> Any:
     """A pass that replaces FP64 intrinsics by expressions of :mod:`tvmconv.operators.doubles`.
 
-    Pattern: an FP64 call of ``exp``, ``sigmoid`` or ``tanh``.
+    Pattern: an FP64 call of ``exp``, ``log``, ``sigmoid``, ``tanh`` or ``erf``.
 
     Rewrite: the call becomes arithmetic on its argument.
 
@@ -54,8 +54,10 @@ def VectorizableDoubles() -> Any:
     """
     table = {
         "tirx.exp": doubles.exp,
+        "tirx.log": doubles.log,
         "tirx.sigmoid": doubles.sigmoid,
         "tirx.tanh": doubles.tanh,
+        "tirx.erf": doubles.erf,
     }
     return function_pass(
         "VectorizableDoubles", lambda func: _with_expressions(func, table, "float64")
