@@ -96,7 +96,7 @@ class StrassenModel:
         if machine.family == "x86":
             shown, once = self._shown_cycles(cut), weights / rates.memory
             if config.int("fetch_weight"):
-                once = max(machine.code.streamed * once, once - products * cycle)
+                once = max(constants.STRASSEN_READ * once, once - products * cycle)
         else:
             shown = max(0.0, self._tiles.activation_cycles - (products + sums) * cycle)
             once = weights / rates.memory / machine.cores
