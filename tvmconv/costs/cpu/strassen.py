@@ -14,6 +14,7 @@ from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.costs.cpu.microkernel import Microkernel, most_pixels
 from tvmconv.costs.cpu.panel_blocks import PanelBlocks
+from tvmconv.costs.cpu.tile_knobs import prefetch_flag
 from tvmconv.costs.cuts import balanced, divisors
 from tvmconv.machines.record import Machine
 
@@ -39,7 +40,9 @@ class StrassenModel:
 
     def offers(self) -> tuple[Config, ...]:
         """The best config of each number of levels."""
-        levels = level_counts(self.workload, self.machine)
+        # on x86 the weights of two levels cost more than the products that they save
+        x86 = self.machine.family == "x86"
+        levels = (1,) if x86 else level_counts(self.workload, self.machine)
         return tuple(min(self._configs(level), key=self._cycles) for level in levels)
 
     def _cycles(self, config: Config) -> float:
@@ -54,7 +57,13 @@ class StrassenModel:
                 half = -(-whole.pixels // (whole.ways * regions))
                 # tiles that divide a part leave no pixels over: 25 pixels are five tiles of 5
                 for rt in {balanced(half, size) for size in range((most + 1) // 2, most + 1)}:
-                    yield Config.of(levels=levels, half=-(-half // rt) * rt, rt=rt, kr=kr)
+                    yield Config.of(
+                        levels=levels,
+                        half=-(-half // rt) * rt,
+                        rt=rt,
+                        kr=kr,
+                        fetch_weight=int(self.machine.code.prefetches_weights),
+                    )
 
     @cached_property
     def _tiles(self) -> TileModel:
@@ -84,14 +93,27 @@ class StrassenModel:
         )
         tasks = w.batch * cut.regions
         cycle = -(-tasks // machine.cores) / tasks
-        late = max(0.0, self._tiles.activation_cycles - (products + sums) * cycle)
+        if machine.family == "x86":
+            shown, once = self._shown_cycles(cut), weights / rates.memory
+            if config.int("fetch_weight"):
+                once = max(constants.STRASSEN_READ * once, once - products * cycle)
+        else:
+            shown = max(0.0, self._tiles.activation_cycles - (products + sums) * cycle)
+            once = weights / rates.memory / machine.cores
         return {
             "arithmetic": products * cycle,
             "transforms": sums * cycle,
-            "activations": late + w.batch * blocks.panel_cycles * cycle,
-            "weights": weights / rates.memory / machine.cores
-            + w.batch * blocks.weight_cycles * cycle,
+            "activations": shown + w.batch * blocks.panel_cycles * cycle,
+            "weights": once + w.batch * blocks.weight_cycles * cycle,
         }
+
+    def _shown_cycles(self, cut: StrassenSplit) -> float:
+        """Cycles of reading and writing activations on x86, where no FMAs hide the sums."""
+        w, machine = self.workload, self.machine
+        values = w.in_channels + w.out_channels * (1 + w.has("add"))
+        moved = 4 * w.batch * cut.pixels * values
+        rate = machine.rates.l2 if moved <= machine.l2_bytes else machine.rates.behind_l2
+        return constants.STRASSEN_MOVED * moved / rate / machine.cores
 
 
 def level_counts(w: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
@@ -137,5 +159,6 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
                 if d <= _MOST_BLOCKS
             ),
         ),
+        prefetch_flag("fetch_weight", "1 prefetches the next weights"),
     )
 )
