@@ -197,6 +197,12 @@ _image_strassen = fitted(
     "131 configurations of twelve 1x1 layers on Zen 5, docs/notes/strassen.md",
     "tvmconv bench run --layer ic512ih28oc256kh1 --algorithms direct,strassen",
 )
+STRASSEN_IMAGE_WORK = _image_strassen(
+    1.3, "cycles per vector and FMA rate", "one vector that is read, added and written"
+)
+STRASSEN_FIRST = _image_strassen(
+    0.6, "share of memory's time, over tiles of a panel", "weights that few tiles prefetch"
+)
 STRASSEN_FAR = _image_strassen(
     0.25, "share of the last cache", "sums of a region that it keeps, next to other data"
 )

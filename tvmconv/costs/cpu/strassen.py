@@ -72,11 +72,13 @@ class StrassenModel:
         products = cut.products * (cut.out_blocks // kr) * (places // rt) * tile
         for_input, for_output = _WORK[cut.levels]
         work = places * (cut.depth * for_input + cut.out_blocks * for_output)
-        sums = work * constants.STRASSEN_WORK * 2 / rates.multiply_adds
+        by_lane = machine.code.by_lane
+        each = constants.STRASSEN_WORK if by_lane else constants.STRASSEN_IMAGE_WORK
+        sums = work * each * 2 / rates.multiply_adds
         tasks = w.batch * cut.regions
         share = -(-tasks // machine.cores)
         arithmetic, transforms = products * share / tasks, sums * share / tasks
-        if machine.code.by_lane:
+        if by_lane:
             activations, weights = self._on_demand(config, arithmetic + transforms, share / tasks)
         else:
             activations, weights = self._streams(config, arithmetic, share)
@@ -124,13 +126,10 @@ class StrassenModel:
         beyond = max(0, region - machine.l2_bytes)
         again = share * (cut.out_blocks // kr) * beyond
         weights = self._weight_bytes(cut)
-        late = max(
-            constants.STRASSEN_READ * weights / rates.memory, weights / rates.memory - arithmetic
-        )
-        if half == config.int("rt"):
-            # one tile uses each weight once: prefetches are as late as the weights
-            late = share * weights / rates.memory
-        elif weights > machine.l2_bytes:
+        first = weights / rates.memory
+        shown = max(constants.STRASSEN_READ, constants.STRASSEN_FIRST * config.int("rt") / half)
+        late = max(shown * first, first - arithmetic)
+        if weights > machine.l2_bytes:
             late += constants.STRASSEN_AGAIN * (share - 1) * weights / rates.behind_l2
         return (
             constants.STRASSEN_MOVED * moved * share / (w.batch * cut.regions) / rate
