@@ -107,8 +107,7 @@ class StrassenModel:
         late = max(0.0, self._tiles.activation_cycles - computed)
         return (
             late + w.batch * blocks.panel_cycles * cycle,
-            weights / machine.rates.memory / machine.cores
-            + w.batch * blocks.weight_cycles * cycle,
+            weights / machine.rates.memory / machine.cores + w.batch * blocks.weight_cycles * cycle,
         )
 
     def _streams(self, config: Config, arithmetic: float, share: int) -> tuple[float, float]:
@@ -123,6 +122,7 @@ class StrassenModel:
         rate = rates.l2 if moved <= machine.l2_bytes else rates.behind_l2
         region = 4 * cut.products * machine.channel_block * half * (cut.depth + kr)
         near = constants.STRASSEN_FAR * machine.last_cache_bytes
+        far = rates.behind_l2 if region <= near else rates.memory
         beyond = max(0, region - machine.l2_bytes)
         again = share * (cut.out_blocks // kr) * beyond
         weights = self._weight_bytes(cut)
@@ -133,7 +133,9 @@ class StrassenModel:
             late += constants.STRASSEN_AGAIN * (share - 1) * weights / rates.behind_l2
         return (
             constants.STRASSEN_MOVED * moved * share / (w.batch * cut.regions) / rate
-            + constants.STRASSEN_SUMS * again / (rates.behind_l2 if region <= near else rates.memory),
+            + constants.STRASSEN_SUMS
+            * again
+            / (rates.behind_l2 if region <= near else rates.memory),
             late,
         )
 
