@@ -133,9 +133,7 @@ class StrassenModel:
             late += constants.STRASSEN_AGAIN * (share - 1) * weights / rates.behind_l2
         return (
             constants.STRASSEN_MOVED * moved * share / (w.batch * cut.regions) / rate
-            + constants.STRASSEN_SUMS
-            * again
-            / (rates.behind_l2 if region <= near else rates.memory),
+            + constants.STRASSEN_SUMS * again / far,
             late,
         )
 
