@@ -106,7 +106,7 @@ def _products(
     outer, tile = schedule.split(t, [None, config.int("rt")])
     steps, loops = channel_steps(machine, c, (tile, kb))
     schedule.reorder(q, outer, d, *steps, *loops, lane)
-    if config.int("fetch_weight"):
+    if not machine.code.by_lane:
         mark_panel(schedule, outer)
     store = schedule.cache_write(block, 0, "local")
     register_tile(schedule, block, store, at=outer, reduction=d, tile=loops, lane=lane)
