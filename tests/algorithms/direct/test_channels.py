@@ -72,9 +72,9 @@ def test_whole_blocks_need_no_tests():
 
 
 def test_half_a_block_without_channels_is_skipped():
-    # dwords of four channels: blocks of 16 have four, halves of them two
-    halves = {24: (3, 2), 20: (3, 2), 72: (9, 2), 28: (2, 4), 32: (2, 4), 8: (1, 2)}
-    for channels, expected in halves.items():
+    # a block of 16 channels has four dwords
+    iterations = {24: (3, 2), 20: (3, 2), 72: (9, 2), 28: (2, 4), 32: (2, 4), 8: (1, 2)}
+    for channels, expected in iterations.items():
         workload = Conv2dWorkload.parse(f"ic{channels}ih5oc32kh3ph1:u8s8s32s32")
         assert dword_blocks(workload, VNNI) == expected
         config, (blocks, dwords) = Config.of(oc=2), expected
