@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
+
 from tests.kernels import V4, alternating_machines, check_kernel, default_config, each_machine
-from tvmconv.algorithms.direct.channels import channel_tests, skips_channels, tile_channels
+from tvmconv.algorithms.direct.channels import (
+    channel_tests,
+    dword_blocks,
+    halves_of_block,
+    skips_channels,
+    tile_channels,
+)
 from tvmconv.algorithms.direct.direct import Direct
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
+from tvmconv.machines.targets import resolve_machine
 from tvmconv.tvm_api import tirx
 
+VNNI = resolve_machine("llvm -mcpu=icelake-server", 1)
 LAYERS = (
     "ic24ih5iw7oc40kh1+bias+relu",
     "ic39ih6iw5oc20kh3ph1+bias",
@@ -59,3 +69,27 @@ def test_whole_blocks_need_no_tests():
     tile, step = tirx.Var("tile", "int32"), tirx.Var("c", "int32")
     (test,) = channel_tests(dense, V4, tile, 2, 1, step)
     assert str(test) == "c < 8"
+
+
+def test_half_a_block_without_channels_is_skipped():
+    # a block of 16 channels has four dwords
+    iterations = {24: (3, 2), 20: (3, 2), 72: (9, 2), 28: (2, 4), 32: (2, 4), 8: (1, 2)}
+    for channels, expected in iterations.items():
+        workload = Conv2dWorkload.parse(f"ic{channels}ih5oc32kh3ph1:u8s8s32s32")
+        assert dword_blocks(workload, VNNI) == expected
+        config, (blocks, dwords) = Config.of(oc=2), expected
+        assert Direct().packed_weight_shape(workload, VNNI, config)[3:5] == expected
+        assert Direct().multiplies(workload, VNNI, config) == 32 * 25 * 9 * 4 * blocks * dwords
+        # panels are made of whole blocks
+        whole = -(-channels // 16), min(4, channels // 4)
+        assert dword_blocks(workload, VNNI, halves=False) == whole
+        # a vector of FP32 values, or dwords by lane, have other ways
+        assert halves_of_block(Conv2dWorkload.parse(f"ic{channels}ih5oc32kh3ph1"), VNNI) == 1
+
+
+def test_weights_of_a_skipped_half_are_not_packed():
+    workload = Conv2dWorkload.parse("ic24ih5oc32kh1:u8s8s32s32")
+    weight = np.arange(1, 32 * 24 + 1).reshape(32, 24, 1, 1).astype(np.int16)
+    packed = Direct().pack_weight(weight, workload, VNNI, Config.of(oc=2))
+    assert np.array_equal(np.sort(packed.ravel()), weight.ravel())
+    assert packed[0, 0, 0, 2, 1, 1, 5, 3] == weight[16 + 5, 2 * 8 + 4 + 3, 0, 0]

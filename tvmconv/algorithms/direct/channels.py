@@ -3,7 +3,7 @@
 A dense layer reads all channels, and the last block may hold fewer. Output blocks of a grouped
 layer read the channels of their groups, which may begin and end inside a block. Packed weights are
 zero for the other channels of these blocks. FP32 kernels skip the zeros: see
-:func:`skips_channels`.
+:func:`skips_channels`. Dense INT8 kernels skip half a block of zeros: see :func:`halves_of_block`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from functools import lru_cache
 from typing import overload
 
 from tvmconv.algorithms.direct.group_lanes import selects_groups
-from tvmconv.algorithms.integer.dwords import block_read
+from tvmconv.algorithms.integer.dwords import block_read, channels_read, dword_size
+from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
@@ -37,6 +38,33 @@ def skips_channels(workload: Conv2dWorkload, machine: Machine) -> bool:
     # blocks of outputs in two groups read more inputs than blocks in one
     uneven = len({end - begin for begin, end in parts}) > 1
     return uneven or any(end % lanes for part in parts for end in part)
+
+
+def halves_of_block(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Parts of a channel block that are separate iterations of a reduction over dwords: 1 or 2.
+
+    Two if the last block of a dense layer has at most half its channels. The last half, whose
+    weights are zero, is then skipped. Dwords that are multiplied by lane are read by whole blocks.
+    """
+    w, block = workload, block_read(workload, machine)
+    if w.groups > 1 or machine.code.by_lane or machine.vector.scalable:
+        return 1
+    if not multiply_of(w, machine).is_packed or block % (4 * dword_size(w, machine)):
+        return 1
+    return 2 if w.in_channels > block and 0 < w.in_channels % block <= block // 2 else 1
+
+
+def dword_blocks(
+    workload: Conv2dWorkload, machine: Machine, *, halves: bool = True
+) -> tuple[int, int]:
+    """Iterations of a reduction over packed types for each tap, and the dwords of one.
+
+    An iteration reads a channel block or, with ``halves``, a part: :func:`halves_of_block`.
+    """
+    dwords = channels_read(workload, machine) // dword_size(workload, machine)
+    if not halves or halves_of_block(workload, machine) == 1:
+        return input_span(workload, machine), dwords
+    return 2 * input_span(workload, machine) - 1, dwords // 2
 
 
 @lru_cache(maxsize=1024)

@@ -22,7 +22,9 @@ from tvmconv.algorithms.base import (
 )
 from tvmconv.algorithms.direct.channels import (
     channel_tests,
+    dword_blocks,
     first_block,
+    halves_of_block,
     input_span,
     skips_channels,
     tile_channels,
@@ -130,16 +132,19 @@ class Direct(Algorithm):
         shared = self._sharing(workload, machine, config)
         span = input_span(workload, machine, shared)
         selects = self._selects(workload, machine)
-        cb = te.reduce_axis((0, packed[1] if selects else span), "cb")
+        packs = multiply_of(w, machine).is_packed
+        blocks = packed[3] if packs else packed[1] if selects else span
+        parts = halves_of_block(workload, machine) if self.skips else 1
+        cb = te.reduce_axis((0, blocks), "cb")
         depth = depth_axes(w)
         r, s, c = reduction_axes(r=w.kernel_h, s=w.kernel_w, c=packed[4])
-        packs = multiply_of(w, machine).is_packed
         wide = widened(given)
 
         def multiply(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
             if rows_joined:
                 h, x = x // workload.out_width, x % workload.out_width
-            block = first_block(workload, machine, kb, shared) + cb
+            block = first_block(workload, machine, kb, shared) + cb // parts
+            step = cb % parts * packed[4] + c if parts > 1 else c
             y = h * w.stride_h + r * w.dilation_h - w.pad_top
             column = x * w.stride_w + s * w.dilation_w - w.pad_left
             # the plane itself keeps its rows
@@ -157,7 +162,7 @@ class Direct(Algorithm):
                 if selects:
                     read = own_value(workload, machine, oc, kb, k, of_group)
                 else:
-                    read = factors.value(given.data, (plane, block, *pixel, c))
+                    read = factors.value(given.data, (plane, block, *pixel, step))
                 value = inside_image(read, y, column, w, tests, factors.zero)
             else:
                 down, right = copied_steps(w)
@@ -167,7 +172,7 @@ class Direct(Algorithm):
                 if w.is_volume:
                     first = n // w.out_depth * planes
                     plane = first + n % w.out_depth * w.stride_d + depth[0] * w.dilation_d
-                value = factors.value(wide, (plane, block, *place, c))
+                value = factors.value(wide, (plane, block, *place, step))
             row = kernel_row(w, depth, r)
             order = (row, s, cb) if packs else (cb, row, s)
             tap = factors.weight(kb // oc, *order, c, kb % oc, k)
@@ -184,7 +189,9 @@ class Direct(Algorithm):
         """``(K/(oc*k), C/c, T*R, S, c, oc, k)``, ``k`` and ``c`` the machine's lanes.
 
         Packed types have ``(K/(oc*k), T*R, S, C/c, c/i, oc, k, i)`` with ``i`` channels in a dword,
-        or another order of dwords: :func:`~tvmconv.algorithms.integer.dwords.arranged`.
+        or another order of dwords: :func:`~tvmconv.algorithms.integer.dwords.arranged`. Where a
+        reduction reads halves of blocks, ``C/c`` and ``c/i`` are the halves that have channels, and
+        the dwords of a half: :func:`~tvmconv.algorithms.direct.channels.halves_of_block`.
 
         Where lanes select their group, the first ``C/c`` and the second ``c`` are the parts of a
         group's channels and the channels of a part.
@@ -203,7 +210,8 @@ class Direct(Algorithm):
             parts, steps = channel_cut(workload, machine)
             return (groups, parts, *taps, steps, oc, lanes)
         if multiply_of(workload, machine).is_packed:
-            return (groups, *taps, span, steps, oc, lanes, size)
+            blocks = dword_blocks(workload, machine, halves=self.skips)
+            return (groups, *taps, *blocks, oc, lanes, size)
         return (groups, span, *taps, steps, oc, lanes)
 
     def pack_weight(
@@ -213,7 +221,8 @@ class Direct(Algorithm):
         lanes, shape = machine.channel_block, self.packed_weight_shape(workload, machine, config)
         groups, (steps, oc) = shape[0], shape[4:6]
         taps, shared = weight.shape[2:], self._sharing(workload, machine, config)
-        span = input_span(workload, machine, shared)
+        packs = multiply_of(workload, machine).is_packed
+        span = shape[3] if packs else input_span(workload, machine, shared)
         size = dword_size(workload, machine)
         inner = steps * size
         per_group_in = workload.in_channels // workload.groups
@@ -233,7 +242,7 @@ class Direct(Algorithm):
                 column = group * per_group_in - base
                 rows[begin:end, column : column + per_group_in] = weight[begin:end]
         rows = rows.reshape(groups, oc, lanes, span, steps, size, *taps)
-        outer = (6, 7, 3) if multiply_of(workload, machine).is_packed else (3, 6, 7)
+        outer = (6, 7, 3) if packs else (3, 6, 7)
         rows = np.ascontiguousarray(rows.transpose(0, *outer, 4, 1, 2, 5)).reshape(shape)
         return arranged(rows, workload, machine)
 
@@ -266,7 +275,8 @@ class Direct(Algorithm):
                 min(oc, blocks - tile * oc) * (end - begin) for tile, (begin, end) in tiles
             )
         else:
-            products = blocks * input_span(workload, machine) * channels_read(workload, machine)
+            read, steps = dword_blocks(workload, machine, halves=self.skips)
+            products = blocks * read * steps * dword_size(workload, machine)
         return pixels * products * machine.channel_block * prod(workload.weight_shape[2:])
 
     def _sharing(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:

@@ -12,10 +12,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, prod
 
-from tvmconv.algorithms.direct.channels import input_span, skips_channels, tile_channels
+from tvmconv.algorithms.direct.channels import (
+    dword_blocks,
+    input_span,
+    skips_channels,
+    tile_channels,
+)
 from tvmconv.algorithms.direct.direct import flattened
 from tvmconv.algorithms.direct.group_lanes import selects_groups, tile_groups
-from tvmconv.algorithms.integer.dwords import channels_read, dword_size
 from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import DWORD_BYTES
 from tvmconv.core.config import Config
@@ -67,9 +71,8 @@ class TileModel:
         """
         w, machine = self.workload, self.machine
         if self._multiply.is_packed:
-            # all dwords of each block are read, also of the last block
-            dwords = channels_read(w, machine) // dword_size(w, machine)
-            return input_span(w, machine) * dwords * self.taps
+            blocks, dwords = dword_blocks(w, machine, halves=self.skips)
+            return blocks * dwords * self.taps
         if self._selects:
             return w.in_channels // w.groups * self.taps
         if w.groups > 1 and self.skips and skips_channels(w, machine):
