@@ -22,7 +22,7 @@ from tvmconv.costs.limits import check_divides, check_minimum
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.conv_schedule import ConvSchedule
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile, transform_tile
-from tvmconv.tir.annotations import mark_cases, mark_parallel
+from tvmconv.tir.annotations import mark_cases, mark_panel, mark_parallel
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 
@@ -106,6 +106,8 @@ def _products(
     outer, tile = schedule.split(t, [None, config.int("rt")])
     steps, loops = channel_steps(machine, c, (tile, kb))
     schedule.reorder(q, outer, d, *steps, *loops, lane)
+    if not machine.code.by_lane:
+        mark_panel(schedule, outer)
     store = schedule.cache_write(block, 0, "local")
     register_tile(schedule, block, store, at=outer, reduction=d, tile=loops, lane=lane)
     return store

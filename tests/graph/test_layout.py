@@ -10,6 +10,7 @@ from examples.networks import NETWORKS
 from tests.graph.network import AVX512, Net, convs, planned
 from tvmconv.frontend import read_model, to_relax
 from tvmconv.graph.lower import LoweredGraph, lower
+from tvmconv.machines.x86 import as_processor
 from tvmconv.selection.policy import make_policy
 from tvmconv.tvm_api.op_pattern import OPAQUE
 
@@ -202,6 +203,16 @@ def test_products_whose_rows_are_normalized_are_plain(quick_lower):
     (decision,) = quick_lower(net.model(y)).decisions
     assert decision.chosen.algorithm == "dense"
     (reason,) = {o.rejected for o in decision.rejected if o.algorithm == "dense_strassen"}
+    assert "a norm" in reason
+
+
+def test_pixels_that_are_normalized_are_not_added():
+    net = Net(1, 384, 14, 14)
+    y = net.op("Relu", net.conv("x", 384, 1536, k=1))
+    for made, algorithm in ((y, "strassen"), (net.op("ReduceL2", y, axes=[1]), "direct")):
+        (decision,) = planned(net.model(made), as_processor(AVX512, "znver5"))[1].decisions.values()
+        assert decision.chosen.algorithm == algorithm
+    (reason,) = {o.rejected for o in decision.rejected if o.algorithm == "strassen"}
     assert "a norm" in reason
 
 

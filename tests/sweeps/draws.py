@@ -108,7 +108,7 @@ class Draw:
 
     def __init__(self, seed: int, operator: str, index: int, largest: int = LARGEST) -> None:
         self.random = random.Random(f"{seed} {operator} {index}")
-        # what follows a dot distinguishes draws of one operator
+        # names after a dot distinguish draws of one operator
         self.operator = operator.partition(".")[0]
         self.name, self.largest = f"{operator}:{index}", largest
         self.numbers = np.random.default_rng(self.random.randrange(1 << 32))

@@ -30,7 +30,7 @@ from tvmconv.graph.match import BY_FLOAT, CONV, DENSE, IN_FLOAT
 from tvmconv.graph.pixels import Around, PixelLayer, by_pixels, interleaving
 from tvmconv.graph.rewrite.fold import as_float32
 from tvmconv.graph.rewrite.tokens import FIRST, axes_of
-from tvmconv.graph.row_norms import summed_nodes
+from tvmconv.graph.row_norms import STRASSEN, SUMMED, keeping_zeros, summed_nodes, with_reason
 from tvmconv.kernels import registry
 from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.device import Device
@@ -42,8 +42,7 @@ from tvmconv.selection.select import candidates, select
 # GPU only: with at least so many rows, a fully connected layer runs as a convolution of images of
 # one pixel. Its tiles read each weight once for many rows.
 _ROWS_OF_TILES = 8
-# why a layer has no other algorithm than dense, as clauses
-_SUMMED = "rows of zeros would not stay zeros, and a sum that may be a norm reads them"
+# why a layer has no other algorithm than dense, as a clause
 _FLATTENED = "it would add surplus lanes of the image's channel blocks to other values"
 
 
@@ -97,6 +96,9 @@ def plan_layouts(
             decided += 1
             with reported(f"choosing an algorithm for {node}"):
                 decision = _decide(node, source in in_blocks, machine, policy)
+                if node in summed and decision.chosen.algorithm == STRASSEN:
+                    decision = _decide(node, source in in_blocks, machine, keeping_zeros(policy))
+                    decision = with_reason(decision, SUMMED)
             if progress:
                 progress(decided, total)
             if isinstance(machine, Machine):
@@ -124,7 +126,7 @@ def plan_layouts(
                 workload = replace(workload, in_channels=machine.blocks(image.dims[1]) * taps)
             with reported(f"choosing an algorithm for {node}"):
                 plain = _FLATTENED if node in plan.flattened else ""
-                plain = plain or (_SUMMED if node in summed else "")
+                plain = plain or (SUMMED if node in summed else "")
                 plan.decisions[node] = _decide_dense(node, workload, machine, policy, plain)
             decided += 1
             if progress:
@@ -315,10 +317,7 @@ def _decide_dense(
     facts = weight_facts(node, workload, machine)
     decision = select(workload, machine, layer=node.layer, policy=policy, facts=facts)
     if plain:
-        others = tuple(
-            replace(o, rejected=plain) if o.cause == "disallowed" else o for o in decision.rejected
-        )
-        decision = replace(decision, rejected=others)
+        decision = with_reason(decision, plain)
     return _explained(decision, node, policy)
 
 

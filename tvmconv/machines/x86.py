@@ -82,7 +82,13 @@ _BANDWIDTHS: dict[str, dict[str, Any]] = {
 # LLVM's name of a CPU and bits of its vectors -> its costs of code, where they differ.
 # docs/notes/machine-models.md says how they were measured.
 _CODE: dict[tuple[str, int], dict[str, Any]] = {
-    ("znver5", 256): {"transform": 0.33, "long_transform": 0.1, "spilled": 0.2, "streamed": 0.4},
+    ("znver5", 256): {
+        "transform": 0.33,
+        "long_transform": 0.1,
+        "spilled": 0.2,
+        "streamed": 0.4,
+        "halves": True,
+    },
     ("znver5", 512): {
         "transform": 0.57,
         "long_transform": 0.1,
@@ -90,7 +96,9 @@ _CODE: dict[tuple[str, int], dict[str, Any]] = {
         "streamed": 0.4,
         "border_rows": 0.25,
         "fetched_panel": 1.0,
+        "halves": True,
         "selects_lanes": True,
+        "halves": True,
     },
 }
 

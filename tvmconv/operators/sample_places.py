@@ -38,7 +38,7 @@ class Sampling:
     - ``border``: points outside are moved to the border,
     - ``reflection``: points outside are mirrored at -1 and 1.
 
-    Of ``bicubic``, not the point but each of its neighbors is moved or mirrored.
+    ``bicubic`` moves or mirrors each neighbor of a point, not the point.
 
     With ``align_corners``, -1 and 1 are the centers of the outermost elements, not their outer
     edges. Points are finite.

@@ -16,12 +16,13 @@ from tests.kernels import (
     allocated,
     alternating_machines,
     dense,
+    lowered,
     run_by_threads,
     tasks,
 )
 from tests.strategies import conv2d_workloads, conv_arrays
 from tests.toy_family import TOY
-from tvmconv.algorithms.gemm.strassen import Strassen
+from tvmconv.algorithms.gemm.strassen import Strassen, StrassenSplit
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
@@ -29,6 +30,8 @@ from tvmconv.costs.cpu.strassen import level_counts
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.kernels.registry import default_config, schedule
 from tvmconv.machines.arm import MACHINES
+from tvmconv.machines.x86 import MACHINES as X86
+from tvmconv.machines.x86 import as_processor
 from tvmconv.selection.policy import make_policy
 from tvmconv.selection.select import select
 
@@ -77,7 +80,7 @@ def test_any_problem_thoroughly(workload, seed, cores):
     [
         "ic64ih14oc96kh1+bias+add+relu",
         "mb2ic32ih7oc64kh1+bias",  # an odd number of pixels
-        "ic64ih13iw9oc64kh3sh2ph1+bias+relu",
+        "ic64ih13iw9oc64kh3sh2+bias+relu",
     ],
 )
 def test_layers_that_networks_use(machine, problem):
@@ -217,3 +220,35 @@ def test_builds_for_arm_take_it_unless_inputs_or_errors_forbid():
     for policy in (make_policy(finite=False), make_policy(error_budget=0.0)):
         assert select(workload, machine, policy=policy).chosen.algorithm != "strassen"
     assert select(workload, V4).chosen.algorithm != "strassen"
+
+
+@pytest.mark.parametrize("isa", ["x86-64-v3", "x86-64-v4"])
+def test_zen_5_takes_it_where_sums_of_the_input_serve_many_outputs(isa):
+    machine = as_processor(X86[isa], "znver5")
+
+    def chosen(problem):
+        return select(Conv2dWorkload.parse(problem), machine).chosen
+
+    assert chosen("ic512ih14oc1024kh1+bias+add+relu").algorithm == "strassen"
+    if machine.vector.bits == 512:
+        # input sums take longer than the products that they save
+        assert chosen("ic384ih14oc64kh1+bias+add").algorithm == "direct"
+    # two levels would have one tile, which uses each of 12 MB of weights once
+    assert chosen("ic512ih7oc2048kh1+bias").config.get("levels", 1) == 1
+
+
+def test_regions_on_zen_5_do_not_fill_the_last_cache():
+    """All sums of this layer are 28 MB: in one region it took 1.6 times direct's time."""
+    workload = Conv2dWorkload.parse("ic448ih72oc256kh1+bias+relu")
+    machine = as_processor(X86["x86-64-v4"], "znver5")
+    for config in schedule("strassen", machine).offers(workload, machine):
+        cut = StrassenSplit.of(workload, machine, config)
+        assert 64 * cut.products * cut.half * cut.depth < 8 << 20
+
+
+def test_tiles_prefetch_the_next_weights_unless_values_are_lanes():
+    workload = Conv2dWorkload.parse("ic32ih8oc64kh1")
+    config = Config.of(levels=1, half=32, rt=4, kr=2)
+    for machine, expected in ((X86["x86-64-v3"], True), (MACHINES["neoverse-n1"], False)):
+        kernel = make_kernel(workload, halving(machine), "strassen", config)
+        assert ("prefetch" in str(lowered(kernel))) == expected

@@ -141,6 +141,8 @@ class Strassen(Algorithm):
             return f"it needs even numbers of channel blocks, not {counts[0]} and {counts[1]}"
         if w.in_channels % machine.channel_block:
             return f"{w.in_channels} input channels leave surplus lanes, which sums would spread"
+        if machine.family == "x86" and any((w.pad_top, w.pad_left, w.pad_bottom, w.pad_right)):
+            return "it multiplies padding too, which direct convolution leaves out"
         return images_only(w)
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:

@@ -192,6 +192,24 @@ STRASSEN_MOVED = _dense_strassen(1.5, "ratio", "reading data and writing results
 STRASSEN_READ = _dense_strassen(
     0.15, "share of memory's time", "first read of weights, which are larger"
 )
+_image_strassen = fitted(
+    "image_strassen",
+    "131 configurations of twelve 1x1 layers on Zen 5, docs/notes/strassen.md",
+    "tvmconv bench run --layer ic512ih28oc256kh1 --algorithms direct,strassen",
+)
+STRASSEN_IMAGE_WORK = _image_strassen(
+    1.3, "cycles per vector and FMA rate", "one vector that is read, added and written"
+)
+STRASSEN_FIRST = _image_strassen(
+    0.6, "share of memory's time, over tiles of a panel", "weights that few tiles prefetch"
+)
+STRASSEN_FAR = _image_strassen(
+    0.25, "share of the last cache", "sums of a region that it keeps, next to other data"
+)
+STRASSEN_SUMS = _image_strassen(0.8, "share", "sums beyond L2 for each group of output blocks")
+STRASSEN_AGAIN = _image_strassen(
+    0.5, "share of the time of L3", "weights that each further region reads again"
+)
 
 _winograd = fitted("winograd", "measured calls of docs/notes/winograd.md", FIT)
 L3_SHARE = _winograd(0.912, "share of the rate of L3", "traffic of the stages, read")

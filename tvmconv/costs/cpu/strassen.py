@@ -14,6 +14,7 @@ from tvmconv.costs.cpu import constants
 from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.costs.cpu.microkernel import Microkernel, most_pixels
 from tvmconv.costs.cpu.panel_blocks import PanelBlocks
+from tvmconv.costs.cpu.partition import output_bytes
 from tvmconv.costs.cuts import balanced, divisors
 from tvmconv.machines.record import Machine
 
@@ -71,8 +72,29 @@ class StrassenModel:
         products = cut.products * (cut.out_blocks // kr) * (places // rt) * tile
         for_input, for_output = _WORK[cut.levels]
         work = places * (cut.depth * for_input + cut.out_blocks * for_output)
-        sums = work * constants.STRASSEN_WORK * 2 / rates.multiply_adds
-        weights = 4 * cut.products * cut.depth * cut.out_blocks * lanes**2
+        by_lane = machine.code.by_lane
+        each = constants.STRASSEN_WORK if by_lane else constants.STRASSEN_IMAGE_WORK
+        sums = work * each * 2 / rates.multiply_adds
+        tasks = w.batch * cut.regions
+        share = -(-tasks // machine.cores)
+        arithmetic, transforms = products * share / tasks, sums * share / tasks
+        if by_lane:
+            activations, weights = self._on_demand(config, arithmetic + transforms, share / tasks)
+        else:
+            activations, weights = self._streams(config, arithmetic, share)
+        return {
+            "arithmetic": arithmetic,
+            "transforms": transforms,
+            "activations": activations,
+            "weights": weights,
+        }
+
+    def _on_demand(self, config: Config, computed: float, cycle: float) -> tuple[float, float]:
+        """Waiting for activations and for weights of code that prefetches nothing."""
+        w, machine = self.workload, self.machine
+        half, rt, kr = (config.int(name) for name in ("half", "rt", "kr"))
+        cut, lanes = StrassenSplit.of(w, machine, config), machine.channel_block
+        weights = self._weight_bytes(cut)
         blocks = PanelBlocks(
             machine,
             panels=cut.regions * half // rt,
@@ -82,16 +104,41 @@ class StrassenModel:
             block=half // rt,
             others=4 * cut.products * lanes * half * kr,
         )
-        tasks = w.batch * cut.regions
-        cycle = -(-tasks // machine.cores) / tasks
-        late = max(0.0, self._tiles.activation_cycles - (products + sums) * cycle)
-        return {
-            "arithmetic": products * cycle,
-            "transforms": sums * cycle,
-            "activations": late + w.batch * blocks.panel_cycles * cycle,
-            "weights": weights / rates.memory / machine.cores
-            + w.batch * blocks.weight_cycles * cycle,
-        }
+        late = max(0.0, self._tiles.activation_cycles - computed)
+        return (
+            late + w.batch * blocks.panel_cycles * cycle,
+            weights / machine.rates.memory / machine.cores + w.batch * blocks.weight_cycles * cycle,
+        )
+
+    def _streams(self, config: Config, arithmetic: float, share: int) -> tuple[float, float]:
+        """Waiting for activations and for weights, of which the next panel is prefetched.
+
+        Input is read and results are written while no FMAs run.
+        """
+        w, machine, rates = self.workload, self.machine, self.machine.rates
+        half, kr = config.int("half"), config.int("kr")
+        cut = StrassenSplit.of(w, machine, config)
+        moved = w.batch * w.in_depth * self._tiles.input_bytes + output_bytes(w, machine)
+        rate = rates.l2 if moved <= machine.l2_bytes else rates.behind_l2
+        region = 4 * cut.products * machine.channel_block * half * (cut.depth + kr)
+        near = constants.STRASSEN_FAR * machine.last_cache_bytes
+        far = rates.behind_l2 if region <= near else rates.memory
+        beyond = max(0, region - machine.l2_bytes)
+        again = share * (cut.out_blocks // kr) * beyond
+        weights = self._weight_bytes(cut)
+        first = weights / rates.memory
+        shown = max(constants.STRASSEN_READ, constants.STRASSEN_FIRST * config.int("rt") / half)
+        late = max(shown * first, first - arithmetic)
+        if weights > machine.l2_bytes:
+            late += constants.STRASSEN_AGAIN * (share - 1) * weights / rates.behind_l2
+        return (
+            constants.STRASSEN_MOVED * moved * share / (w.batch * cut.regions) / rate
+            + constants.STRASSEN_SUMS * again / far,
+            late,
+        )
+
+    def _weight_bytes(self, cut: StrassenSplit) -> int:
+        return 4 * cut.products * cut.depth * cut.out_blocks * self.machine.channel_block**2
 
 
 def level_counts(w: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:

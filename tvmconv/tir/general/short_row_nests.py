@@ -30,7 +30,7 @@ class Rows:
 
 
 def widest(store: Any) -> int:
-    """Bytes of an element of the result; of the widest operand, for a vector of truth values."""
+    """Bytes of an element of the result. Truth values take the bytes of their widest operand."""
     dtypes = [str(store.buffer.dtype)]
     if dtypes == [TRUTH]:
         dtypes += [str(load.source.dtype) for load in nodes_of(store.value, ir.TensorLoad)]

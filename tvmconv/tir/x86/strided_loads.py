@@ -9,7 +9,7 @@ from tvm import ir, sym, tirx
 from tvmconv.tir.general.picked_lanes import picked_lanes, window_of, windows
 from tvmconv.tir.general.rewrite import function_pass, map_nodes
 
-# distances of neighbors; of longer ones, few elements of a vector are used
+# distances of neighbors. Longer ones use few elements of a vector
 LONGEST = 8
 
 
