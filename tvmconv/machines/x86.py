@@ -96,7 +96,6 @@ _CODE: dict[tuple[str, int], dict[str, Any]] = {
         "streamed": 0.4,
         "border_rows": 0.25,
         "fetched_panel": 1.0,
-        "halves": True,
         "selects_lanes": True,
         "halves": True,
     },
