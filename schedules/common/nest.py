@@ -8,7 +8,6 @@ from math import prod
 from typing import Any
 
 from tvmconv.tir.annotations import mark_tail
-from tvmconv.tir.general.rewrite import nodes_of
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 # Work below this many elements runs on one thread: waking the pool takes about as long.
@@ -137,6 +136,7 @@ def inline_injective(schedule: Schedule, *, keep_roots: bool = False) -> None:
 
 
 def _has_root(schedule: Schedule, block: Block) -> bool:
+    from tvmconv.tir.general.rewrite import nodes_of
     from tvmconv.tvm_api import ir
 
     calls = nodes_of(schedule.get(block.rv).body, ir.Call)

@@ -41,8 +41,8 @@ def test_a_measured_rate_goes_before_the_share_of_multiply_adds():
     assert steps_a_cycle(multiply_of_bytes(measured), measured) == 1.5
 
 
-@pytest.mark.parametrize(("channels", "words"), [(3, 1), (16, 4), (20, 8), (24, 8)])
-def test_whole_blocks_are_read_but_for_a_single_one(channels: int, words: int):
+@pytest.mark.parametrize(("channels", "words"), [(3, 1), (16, 4), (20, 6), (24, 6), (28, 8)])
+def test_halves_of_blocks_are_read_but_for_a_single_one(channels: int, words: int):
     workload = Conv2dWorkload.parse(f"ic{channels}ih8oc16kh3ph1:u8s8s32s32")
     assert TileModel(workload, ICELAKE).steps == 9 * words
 

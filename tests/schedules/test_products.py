@@ -20,7 +20,7 @@ from tvmconv.tir.pipeline import compile_function
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 # sums, means and softmax: no products
-REDUCTIONS = {"reduction.py", "partials.py", "rows.py"}
+REDUCTIONS = {"reduction.py", "partials.py", "rows.py", "long_rows.py", "strided_rows.py"}
 
 
 def test_only_the_shared_operator_builds_register_tiles():
