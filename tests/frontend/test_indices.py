@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 import tvmconv
 from tests.emulated_gpu import Built, needs_emulator, needs_nvcc
 from tests.frontend.onnx_runner import run_reference
-from tvmconv.core.errors import DataError
+from tvmconv.core.errors import DataError, ModelError
 
 
 def model(
@@ -100,6 +100,14 @@ def test_rows_that_do_not_fit_a_cache_are_reported() -> None:
     for wrong in (5, -1):
         with pytest.raises(DataError, match=r"TensorScatter.*'i' .*Expected 0 to 4"):
             built.run({**feeds, "i": np.array([0, wrong])})
+
+
+@pytest.mark.parametrize("op", ["GatherElements", "ScatterElements"])
+def test_a_number_has_no_axis_to_index(op: str) -> None:
+    number = np.float32(1)
+    feeds = {"x": number, "i": np.int64(0)} | ({"u": number} if op[0] == "S" else {})
+    with pytest.raises(ModelError, match=rf"'node' \({op}\): its data is a number without axes"):
+        tvmconv.build(model(op, feeds))
 
 
 @pytest.mark.parametrize("storage_order", [0, 1])

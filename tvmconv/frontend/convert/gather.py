@@ -28,8 +28,7 @@ def gather(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
 def gather_elements(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """Pick an element along an axis for each index."""
     shape = e.shape(node.inputs[0])
-    axis = int(node.attrs.get("axis", 0)) % len(shape)
-    check_extents(e, node, axis)
+    axis = checked_axis(e, node)
     if (chosen := elements(e, node, axis)) is not None:
         return chosen
     index = along(e, node, 1, shape[axis])
@@ -41,13 +40,17 @@ def gather_elements(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     )
 
 
-def check_extents(e: RelaxWriter, node: OnnxNode, axis: int) -> None:
-    """Refuse indices that are longer than the data along another axis."""
+def checked_axis(e: RelaxWriter, node: OnnxNode) -> int:
+    """The axis, for indices that are not longer than the data along another axis."""
     data, index = (e.shape(name) for name in node.inputs[:2])
+    if not data:
+        raise node.misfit("its data is a number without axes")
+    axis = int(node.attrs.get("axis", 0)) % len(data)
     if len(data) != len(index) or any(
         m > n for i, (n, m) in enumerate(zip(data, index, strict=True)) if i != axis
     ):
         raise node.misfit(f"indices of shape {index} do not fit data of shape {data}")
+    return axis
 
 
 @converts("GatherND", attrs="batch_dims", inputs=2)

@@ -144,7 +144,8 @@ def dynamic(e: RelaxWriter, node: OnnxNode) -> list[RelaxExpr]:
     # the scale of zeros alone, as in onnxruntime
     scale = e.emit(op.where(op.equal(high, low), e.scalar(1), span), "scale")
     zero_point = op.quantize(op.negative(low), scale, e.scalar(0, "uint8"), 0, "uint8")
-    # NaN otherwise: where onnxruntime and onnx.reference have it
+    # Otherwise the zero point of an infinite range is a converted NaN. onnxruntime and
+    # onnx.reference have 255 for -inf.
     endless = op.equal(low, e.scalar(-np.inf))
     zero_point = op.where(endless, e.scalar(int(_LEVELS), "uint8"), zero_point)
     zero_point = e.emit(zero_point, "zero_point")

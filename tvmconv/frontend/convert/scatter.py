@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.frontend.convert.gather import check_extents
+from tvmconv.frontend.convert.gather import checked_axis
 from tvmconv.frontend.convert.indices import along, rows
 from tvmconv.frontend.convert.reorder import zero_padded
 from tvmconv.frontend.convert.writer import RelaxWriter, constant, converts
@@ -30,8 +30,7 @@ op = relax.op
 def elements(e: RelaxWriter, node: OnnxNode) -> RelaxExpr:
     """A copy of the data with an element for each index."""
     shape = e.shape(node.inputs[0])
-    axis = int(node.attrs.get("axis", 0)) % len(shape)
-    check_extents(e, node, axis)
+    axis = checked_axis(e, node)
     if e.shape(node.inputs[1]) != e.shape(node.inputs[2]):
         raise node.misfit(
             f"indices of shape {e.shape(node.inputs[1])} do not fit updates of shape "
