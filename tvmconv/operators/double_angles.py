@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from tvmconv.operators import math
+from tvmconv.operators.doubles import COUNTS_IN_ONES, constant
 from tvmconv.operators.row_vectors import side_by_side
 from tvmconv.operators.vector_loops import pieces, ramp, scratch, spread, tasks
 from tvmconv.tvm_api import te, tirx
@@ -30,8 +31,6 @@ _PARTS = (
 )
 _TWO_OVER_PI = 0.6366197723675814
 _LIMIT = 2.0**20 * 1.57
-# 1.5 * 2**52: the last bit of a sum with it has the value 1
-_COUNTS_IN_ONES = 1.5 * 2.0**52
 # sin(x) = x + x**3 * (S0 + x**2 * S(x**2)), and cos(x) = 1 - x**2 / 2 + x**4 * C(x**2)
 _SIN_FIRST = -1.66666666666666324348e-01
 _SIN = (
@@ -112,21 +111,21 @@ class _Angles:
 
     def _fits(self, place: Any) -> Expr:
         # false for NaN
-        return tirx.abs(self.source[place]) < _constant(_LIMIT)
+        return tirx.abs(self.source[place]) < constant(_LIMIT)
 
 
 def _near(function: str, x: Expr) -> Expr:
     """The function of an angle below the limit."""
 
     def reduced(x: Expr) -> Expr:
-        ones = _constant(_COUNTS_IN_ONES)
-        return _bind(x * _constant(_TWO_OVER_PI) + ones, lambda total: counted(x, total))
+        ones = constant(COUNTS_IN_ONES)
+        return _bind(x * constant(_TWO_OVER_PI) + ones, lambda total: counted(x, total))
 
     def counted(x: Expr, total: Expr) -> Expr:
         # the low bits of the sum are the number of quarters
         quarters = tirx.reinterpret("int64", total)
         return _bind(
-            total - _constant(_COUNTS_IN_ONES),
+            total - constant(COUNTS_IN_ONES),
             lambda n: _rest(x, n, lambda high, low: of_quarter(x, high, low, quarters)),
         )
 
@@ -145,7 +144,7 @@ def _near(function: str, x: Expr) -> Expr:
         one = tirx.const(1, "int64")
         is_odd = (quarters & one) == one
         if function == "tan":
-            above = tirx.Select(is_odd, _constant(0.0) - cosine, sine)
+            above = tirx.Select(is_odd, constant(0.0) - cosine, sine)
             value = above / tirx.Select(is_odd, sine, cosine)
         else:
             # sines of the next quarters are cos, -sin, -cos
@@ -160,14 +159,14 @@ def _near(function: str, x: Expr) -> Expr:
         if function == "cos":
             return value
         # the reduction loses the sign of zero
-        return tirx.Select(x == _constant(0.0), x, value)
+        return tirx.Select(x == constant(0.0), x, value)
 
     return _bind(x, reduced)
 
 
 def _rest(x: Expr, n: Expr, body: Callable[[Expr, Expr], Expr]) -> Expr:
     """The angle less ``n`` quarters, as a number and what it lacks."""
-    first, second, third, fourth = (n * _constant(part) for part in _PARTS)
+    first, second, third, fourth = (n * constant(part) for part in _PARTS)
 
     def finished(total: Expr, lost: Expr) -> Expr:
         return _bind(lost - fourth, lambda low: _sum(total, low, body))
@@ -203,25 +202,19 @@ def _sum(a: Expr, b: Expr, body: Callable[[Expr, Expr], Expr]) -> Expr:
 
 def _sine(x: Expr, low: Expr, z: Expr) -> Expr:
     """Sine of ``x + low`` up to pi/4; ``z`` is the square of ``x``."""
-    cube, half = z * x, _constant(0.5)
+    cube, half = z * x, constant(0.5)
     inner = half * low - cube * math.polynomial(z, _SIN)
-    return x - ((z * inner - low) - cube * _constant(_SIN_FIRST))
+    return x - ((z * inner - low) - cube * constant(_SIN_FIRST))
 
 
 def _cosine(x: Expr, low: Expr, z: Expr) -> Expr:
     """Cosine of ``x + low`` up to pi/4; ``z`` is the square of ``x``."""
-    one, series = _constant(1.0), z * z * math.polynomial(z, _COS)
+    one, series = constant(1.0), z * z * math.polynomial(z, _COS)
 
     def summed(half: Expr, near: Expr) -> Expr:
         return near + (_bind(one - near, lambda less: less - half) + (series - x * low))
 
-    return _bind(
-        _constant(0.5) * z, lambda half: _bind(one - half, lambda near: summed(half, near))
-    )
-
-
-def _constant(value: float) -> Expr:
-    return tirx.const(value, "float64")
+    return _bind(constant(0.5) * z, lambda half: _bind(one - half, lambda near: summed(half, near)))
 
 
 def _bind(value: Expr, body: Callable[[Expr], Expr]) -> Expr:

@@ -19,7 +19,7 @@ from tvmconv.tvm_api.types import Expr
 # terms of the series of e**x on |x| <= ln(2) / 2 to 4e-18, highest power first
 _EXP = tuple(1 / factorial(power) for power in range(13, -1, -1))
 # 1.5 * 2**52: the last bit of a sum with it has the value 1
-_COUNTS_IN_ONES = 1.5 * 2.0**52
+COUNTS_IN_ONES = 1.5 * 2.0**52
 _EXPONENT_BIAS, _MANTISSA_BITS = 1023, 52
 # arguments of exp beyond which results are 0 and infinity
 _EXP_RANGE = (-746.0, 710.0)
@@ -86,7 +86,8 @@ _ERF_LARGE = (
 _ERF_END = 6.0
 
 
-def _constant(value: float) -> Expr:
+def constant(value: float) -> Expr:
+    """A float64 literal."""
     return tirx.const(value, "float64")
 
 
@@ -96,23 +97,23 @@ def _bind(value: Expr, body: Callable[[Expr], Expr], name: str) -> Expr:
 
 def exp(x: Expr) -> Expr:
     """``e**x`` of a scalar float64 expression."""
-    ones = _constant(_COUNTS_IN_ONES)
+    ones = constant(COUNTS_IN_ONES)
 
     def rounded(value: Expr, body: Callable[[Expr], Expr]) -> Expr:
         # a variable, because TVM would simplify the difference
         return _bind(value + ones, lambda total: _bind(total - ones, body, "exp_i"), "exp_s")
 
     def reduced(x: Expr) -> Expr:
-        return rounded(x * _constant(math.LOG2_E), partial(assembled, x))
+        return rounded(x * constant(math.LOG2_E), partial(assembled, x))
 
     def assembled(x: Expr, n: Expr) -> Expr:
-        rest = x - n * _constant(_LN2_HIGH) - n * _constant(_LN2_LOW)
+        rest = x - n * constant(_LN2_HIGH) - n * constant(_LN2_LOW)
         series = _bind(rest, lambda f: math.polynomial(f, _EXP), "exp_f")
         # 2**n may not be finite and normal where the result is: it is multiplied in two steps
-        return rounded(n * _constant(0.5), lambda half: series * power(half) * power(n - half))
+        return rounded(n * constant(0.5), lambda half: series * power(half) * power(n - half))
 
     def power(n: Expr) -> Expr:
-        biased = tirx.reinterpret("int64", n + _constant(_COUNTS_IN_ONES + _EXPONENT_BIAS))
+        biased = tirx.reinterpret("int64", n + constant(COUNTS_IN_ONES + _EXPONENT_BIAS))
         return tirx.reinterpret("float64", biased << tirx.const(_MANTISSA_BITS, "int64"))
 
     return _bind(math.between(x, *_EXP_RANGE), reduced, "exp_x")
@@ -120,7 +121,7 @@ def exp(x: Expr) -> Expr:
 
 def sigmoid(x: Expr) -> Expr:
     """``1 / (1 + e**-x)`` of a scalar float64 expression."""
-    return _constant(1.0) / (_constant(1.0) + exp(_constant(0.0) - x))
+    return constant(1.0) / (constant(1.0) + exp(constant(0.0) - x))
 
 
 def tanh(x: Expr) -> Expr:
@@ -128,19 +129,19 @@ def tanh(x: Expr) -> Expr:
 
     def body(x: Expr) -> Expr:
         # 1 - 2 / (e**2x + 1) cancels near zero; both forms share a division
-        small = tirx.abs(x) < _constant(_TANH_SMALL)
-        grown = exp(tirx.abs(x) * _constant(2.0)) + _constant(1.0)
+        small = tirx.abs(x) < constant(_TANH_SMALL)
+        grown = exp(tirx.abs(x) * constant(2.0)) + constant(1.0)
 
         def ratio(square: Expr) -> Expr:
             numerator = square * math.polynomial(square, _TANH_NUMERATOR)
             denominator = math.polynomial(square, _TANH_DENOMINATOR)
-            return tirx.Select(small, numerator, _constant(-2.0)) / tirx.Select(
+            return tirx.Select(small, numerator, constant(-2.0)) / tirx.Select(
                 small, denominator, grown
             )
 
         def combined(part: Expr) -> Expr:
             size = tirx.abs(x)
-            return _signed(tirx.Select(small, size + size * part, _constant(1.0) + part), x)
+            return _signed(tirx.Select(small, size + size * part, constant(1.0) + part), x)
 
         return _bind(_bind(x * x, ratio, "tanh_z"), combined, "tanh_p")
 
@@ -152,12 +153,12 @@ def log(x: Expr) -> Expr:
 
     def normal(x: Expr) -> Expr:
         # a denormal has no implicit leading one
-        is_small = x < _constant(_SMALLEST_NORMAL)
-        scaled = tirx.Select(is_small, x * _constant(2.0**_DENORMAL_BITS), x)
+        is_small = x < constant(_SMALLEST_NORMAL)
+        scaled = tirx.Select(is_small, x * constant(2.0**_DENORMAL_BITS), x)
         bias = tirx.Select(
             is_small,
-            _constant(2.0**_MANTISSA_BITS + _EXPONENT_BIAS + _DENORMAL_BITS),
-            _constant(2.0**_MANTISSA_BITS + _EXPONENT_BIAS),
+            constant(2.0**_MANTISSA_BITS + _EXPONENT_BIAS + _DENORMAL_BITS),
+            constant(2.0**_MANTISSA_BITS + _EXPONENT_BIAS),
         )
         return _bind(scaled, lambda y: split(x, tirx.reinterpret("uint64", y), bias), "log_y")
 
@@ -178,25 +179,25 @@ def log(x: Expr) -> Expr:
 
     def centered(x: Expr, m: Expr, n: Expr) -> Expr:
         # from sqrt(1/2) to sqrt(2)
-        above = m > _constant(_SQRT2)
-        f = tirx.Select(above, m * _constant(0.5), m) - _constant(1.0)
-        n = tirx.Select(above, n + _constant(1.0), n)
+        above = m > constant(_SQRT2)
+        f = tirx.Select(above, m * constant(0.5), m) - constant(1.0)
+        n = tirx.Select(above, n + constant(1.0), n)
         return _bind(f, lambda f: _bind(n, lambda n: special(x, series(f, n)), "log_n"), "log_f")
 
     def series(f: Expr, n: Expr) -> Expr:
         def summed(s: Expr, half: Expr) -> Expr:
             tail = _bind(s * s, lambda z: z * math.polynomial(z, _LOG), "log_z")
-            low = s * (half + tail) + n * _constant(_LN2_LOW)
-            return n * _constant(_LN2_HIGH) - ((half - low) - f)
+            low = s * (half + tail) + n * constant(_LN2_LOW)
+            return n * constant(_LN2_HIGH) - ((half - low) - f)
 
-        half = _constant(0.5) * f * f
-        ratio = f / (f + _constant(2.0))
+        half = constant(0.5) * f * f
+        ratio = f / (f + constant(2.0))
         return _bind(ratio, lambda s: _bind(half, lambda h: summed(s, h), "log_h"), "log_s")
 
     def special(x: Expr, value: Expr) -> Expr:
-        value = tirx.Select(x < _constant(inf), value, x)  # +inf and NaN
-        value = tirx.Select(x <= _constant(0.0), _constant(-inf), value)
-        return tirx.Select(x < _constant(0.0), _constant(nan), value)
+        value = tirx.Select(x < constant(inf), value, x)  # +inf and NaN
+        value = tirx.Select(x <= constant(0.0), constant(-inf), value)
+        return tirx.Select(x < constant(0.0), constant(nan), value)
 
     return _bind(x, normal, "log_x")
 
@@ -205,19 +206,19 @@ def erf(x: Expr) -> Expr:
     """Error function of a scalar float64 expression."""
 
     def body(x: Expr) -> Expr:
-        square = tirx.min(_constant(1.0), x * x)
+        square = tirx.min(constant(1.0), x * x)
         near = _bind(square, lambda z: x * math.polynomial(z, _ERF_SMALL), "erf_z")
         size = tirx.abs(x)
-        return tirx.Select(size < _constant(1.0), near, _signed(far(size), x))
+        return tirx.Select(size < constant(1.0), near, _signed(far(size), x))
 
     def far(size: Expr) -> Expr:
         # the first operand of a minimum with NaN is lost
-        return _bind(tirx.min(_constant(_ERF_END), size), rest, "erf_a")
+        return _bind(tirx.min(constant(_ERF_END), size), rest, "erf_a")
 
     def rest(size: Expr) -> Expr:
-        place = (size - _constant(2.0)) / (size + _constant(2.0))
+        place = (size - constant(2.0)) / (size + constant(2.0))
         ratio = _bind(place, lambda u: math.polynomial(u, _ERF_LARGE), "erf_u")
-        return _constant(1.0) - exp(_constant(0.0) - size * size) * ratio
+        return constant(1.0) - exp(constant(0.0) - size * size) * ratio
 
     return _bind(x, body, "erf_x")
 
