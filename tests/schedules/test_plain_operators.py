@@ -70,6 +70,11 @@ def test_transpositions(shape, order, dtype):
         ((3, 21, 16, 3), (2, 1, 0, 3), "float32"),
         ((2, 150, 130, 5), (0, 2, 1, 3), "float16"),
         ((9, 7, 10, 24), (1, 2, 0, 3), "uint8"),
+        # lines that follow each other, and are as long as a vector over them, or longer
+        ((3, 7, 7), (0, 2, 1), "int8"),
+        ((9, 7, 5), (0, 2, 1), "int8"),
+        ((19, 64, 5, 4), (1, 0, 3, 2), "int8"),
+        ((19, 64, 6, 5), (1, 0, 3, 2), "float16"),
     ],
     ids=str,
 )

@@ -277,7 +277,7 @@ def _neighbors(outer: Any) -> Any:
 
 
 def _many_neighbors(copy: _Copy, kept: Kept) -> Any:
-    """Lines that follow each other, as vectors of the longer side."""
+    """Lines of the shorter side, which follow each other, as vectors of the longer side."""
     read, written = copy.read, copy.written
     if read < written:
         vectors = [kept(copy.loaded(0, written, skipped=n * written)) for n in range(read)]

@@ -166,7 +166,10 @@ def _neighbors(copy: TransposedCopy, lanes: int) -> Tile | None:
         short, long = copy.written, copy.read
         buffer, indices = copy.store.buffer, copy.store.indices
     size = _power(min(lanes, long.extent))
-    if size < _PART or len(indices) < 2 or not indices[-2].same_as(long.var):
+    # the longer side of a tile is how TransposeCopies knows which lines follow each other
+    if size < _PART or size <= short.extent:
+        return None
+    if len(indices) < 2 or not indices[-2].same_as(long.var):
         return None
     if int(buffer.shape[-1]) != short.extent or any(uses(i, long.var) for i in indices[:-2]):
         return None
