@@ -11,6 +11,7 @@ from tvmconv.tir.general.relax_intrinsics import (
     VectorizableAngles,
     VectorizableDoubles,
     VectorizableMath,
+    VectorizablePowers,
 )
 from tvmconv.tir.general.rewrite import transformed
 from tvmconv.tvm_api.types import IRModule, PrimFunc
@@ -29,7 +30,7 @@ def schedule_function(func: PrimFunc, machine: Device) -> PrimFunc:
         return func
     expressions = [VectorizableMath()]
     if isinstance(machine, Machine):
-        expressions += [VectorizableAngles(), VectorizableDoubles()]
+        expressions += [VectorizableAngles(), VectorizableDoubles(), VectorizablePowers()]
     func = transformed(func, *expressions, ConstantsFirst())
     for name in schedules_of(machine, "rules").RULES:
         try:

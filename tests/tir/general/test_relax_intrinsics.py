@@ -11,11 +11,12 @@ from tvm.script import tirx as T
 
 from tests.operators.harness import HOST, Built, each_machine
 from tests.tir.rewrites import check, check_same
-from tvmconv.operators import arcs, doubles, inverse_hyperbolic, math, sines
+from tvmconv.operators import arcs, doubles, inverse_hyperbolic, math, powers, sines
 from tvmconv.tir.general.relax_intrinsics import (
     VectorizableAngles,
     VectorizableDoubles,
     VectorizableMath,
+    VectorizablePowers,
 )
 
 MODULES = {
@@ -57,6 +58,38 @@ def test_a_function_of_an_angle_becomes_its_expression(name):
 @pytest.mark.parametrize("name", ["exp", "log", "sigmoid", "tanh", "erf"])
 def test_a_call_of_float64_becomes_its_expression(name):
     check(VectorizableDoubles(), *calls_and_expressions(name, doubles, "float64"))
+
+
+def test_a_power_becomes_its_expression():
+    @T.prim_func(private=True, s_tir=True)
+    def before(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+        for i in range(8):
+            y[i] = T.pow(x[i], y[i])
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+        for i in range(8):
+            y[i] = powers.power(x[i], y[i])
+
+    check(VectorizablePowers(), before, expected)
+
+
+@each_machine
+def test_powers_are_those_of_the_c_library(machine):
+    special = [0, -0.0, 1, -1, 0.5, -0.5, 1.7, -1.7, 2, -3, 5, 1e-40, 3e38, 102.5, -150, 2**24]
+    special = np.array([*special, np.inf, -np.inf, np.nan, 0.99999994, 2**24 + 2], np.float32)
+    x, y = (each.reshape(-1) for each in np.meshgrid(special, special))
+    random = np.random.default_rng(0)
+    x = np.append(x, np.exp(random.uniform(-60, 60, 999))).astype(np.float32)
+    y = np.append(y, random.uniform(-2, 2, 999)).astype(np.float32)
+    power = lambda a, b: te.compute(a.shape, lambda i: tirx.power(a[i], b[i]))  # noqa: E731
+    built = Built(power, [x, y], machine)
+    (z,) = built()
+    with np.errstate(all="ignore"):
+        wanted = np.power(x.astype(np.float64), y.astype(np.float64)).astype(np.float32)
+    np.testing.assert_array_max_ulp(z, wanted, 1)
+    np.testing.assert_array_equal(np.signbit(z[~np.isnan(z)]), np.signbit(wanted[~np.isnan(z)]))
+    assert not built.code.has("powf")
 
 
 @pytest.mark.parametrize("name", ["asin", "acos", "atan", "asinh", "acosh", "atanh"])
