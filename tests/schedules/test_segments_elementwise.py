@@ -36,6 +36,10 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., np.ndarray]]] = {
         lambda a: np.sin(a * 2.0**33),
     ),
     "tangent": (tirx.tan, lambda a: np.sin(a) / np.cos(a)),
+    "power": (
+        lambda a, b: tirx.power(tirx.abs(a), b),
+        lambda a, b: np.abs(a) ** b,
+    ),
     "root": (lambda a: tirx.sqrt(tirx.abs(a)), lambda a: np.sqrt(np.abs(a))),
 }
 
@@ -55,12 +59,13 @@ def test_whole_blocks_are_one_masked_loop(name: str) -> None:
     code = assembly(compile_function(function, SCALABLE))
     for instruction in ("whilelt", "ld1w", "st1w"):
         assert code.count(instruction), instruction
-    assert not code.has(SVE_FRAME)
+    # powers have more constants than there are registers
+    assert code.has(SVE_FRAME) == (name == "power")
 
 
 def test_what_has_no_instruction_has_neon_code() -> None:
     x = te.placeholder(SHAPES[0], name="x")
-    y = te.compute(x.shape, lambda *i: tirx.pow(x[i], x[i]), name="y")
+    y = te.compute(x.shape, lambda *i: tirx.atan2(x[i], x[i]), name="y")
     func = te.create_prim_func([x, y]).with_attr("global_symbol", "main")
     code = assembly(compile_function(schedule_function(func, SCALABLE), SCALABLE))
     assert not code.count("st1w")
