@@ -14,14 +14,12 @@ from typing import Any
 
 from tvmconv.operators import math
 from tvmconv.operators.doubles import COUNTS_IN_ONES, constant
+from tvmconv.operators.far_elements import FarElements
 from tvmconv.operators.row_vectors import side_by_side
-from tvmconv.operators.vector_loops import pieces, ramp, scratch, spread, tasks
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import T
 from tvmconv.tvm_api.types import Expr, Tensor
 
-# elements between two tests for larger angles
-_BLOCK = 512
 # pi/2 in parts: products of the first three, of 33 bits, with a quarter below 2**20 are exact
 _PARTS = (
     float.fromhex("0x1.921fb544p+0"),
@@ -72,42 +70,26 @@ def double_angles(data: Tensor, function: str, lanes: int) -> Tensor:
     return found
 
 
-class _Angles:
-    """The loops: whole vectors, and single elements where an angle is large or is not finite."""
+class _Angles(FarElements):
+    """The loops; an angle is far if it is large or not finite."""
 
     def __init__(self, source: Any, result: Any, function: str, size: int, lanes: int) -> None:
+        super().__init__(size, lanes)
         self.source, self.result = source, result
         self.near = partial(_near, function)
         self.library = getattr(tirx, function)
-        self.size, self.block, self.lanes = size, min(size, _BLOCK), lanes
 
-    def write(self) -> Any:
-        """All loops; the last block overlaps the block before it."""
-        return tasks(-(-self.size // self.block), self.block, self._allocate, self._unit)
+    def vector(self, place: Any, width: int) -> None:
+        with side_by_side(width) as lane:
+            own = place + lane
+            self.result[own] = self.near(self.source[own])
+            self.far[lane] = self.far[lane] | tirx.Select(
+                self._fits(own), tirx.const(0, "int32"), tirx.const(1, "int32")
+            )
 
-    def _allocate(self) -> None:
-        self.large = scratch(self.lanes, "int32")
-
-    def _unit(self, unit: Any) -> None:
-        first = tirx.min(unit * self.block, self.size - self.block)
-        self.large[ramp(0, self.lanes)] = spread(tirx.const(0, "int32"), self.lanes)
-
-        def piece(start: Any, width: int) -> None:
-            with side_by_side(width) as lane:
-                place = first + start + lane
-                self.result[place] = self.near(self.source[place])
-                self.large[lane] = self.large[lane] | tirx.Select(
-                    self._fits(place), tirx.const(0, "int32"), tirx.const(1, "int32")
-                )
-
-        pieces(self.block, self.lanes, piece)
-        any_large = self.large[0]
-        for lane in range(1, self.lanes):
-            any_large = any_large | self.large[lane]
-        with T.If(any_large != 0), T.Then(), T.serial(0, self.block) as element:
-            place = first + element
-            with T.If(tirx.Not(self._fits(place))), T.Then():
-                self.result[place] = self.library(self.source[place])
+    def element(self, place: Any) -> None:
+        with T.If(tirx.Not(self._fits(place))), T.Then():
+            self.result[place] = self.library(self.source[place])
 
     def _fits(self, place: Any) -> Expr:
         # false for NaN

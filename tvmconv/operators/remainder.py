@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.operators.vector_loops import pieces, ramp, scratch, spread, tasks, vector_type
+from tvmconv.operators.far_elements import FarElements
+from tvmconv.operators.vector_loops import ramp, spread, vector_type
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.ir_builder import T
 from tvmconv.tvm_api.types import Expr, Tensor
@@ -12,8 +13,6 @@ from tvmconv.tvm_api.types import Expr, Tensor
 # Below this quotient, a quotient in FP64 is rounded to the right integer. The product of that
 # integer and the divisor is exact, and so is the difference.
 _LIMIT = float(1 << 28)
-# elements between two tests for larger quotients
-_BLOCK = 512
 _SIGN = -(1 << 31)
 
 
@@ -40,41 +39,20 @@ def remainder(dividend: Tensor, divisor: Tensor, lanes: int) -> Tensor:
     return result
 
 
-class _Remainder:
-    """The loops: whole vectors, and single elements where a quotient is large or is not finite."""
+class _Remainder(FarElements):
+    """The loops; an element is far if its quotient is large or not finite."""
 
     def __init__(self, buffers: list[Any], single: list[bool], size: int, lanes: int) -> None:
+        super().__init__(size, lanes)
         *self.operands, self.result = buffers
         self.single = single
-        self.size, self.block, self.lanes = size, min(size, _BLOCK), lanes
 
-    def write(self) -> Any:
-        """All loops; the last block overlaps the block before it."""
-        return tasks(-(-self.size // self.block), self.block, self._allocate, self._unit)
+    def element(self, place: Any) -> None:
+        a, b = self._pair(place, 1)
+        with T.If(tirx.Not(self._quotient(a, b, 1) < _LIMIT)), T.Then():
+            self.result[place] = tirx.truncmod(a, b)
 
-    def _allocate(self) -> None:
-        self.large = scratch(self.lanes, "int32")
-
-    def _unit(self, unit: Any) -> None:
-        first = tirx.min(unit * self.block, self.size - self.block)
-        self.large[ramp(0, self.lanes)] = spread(tirx.const(0, "int32"), self.lanes)
-
-        def piece(start: Any, width: int) -> None:
-            self._vector(first + start, width)
-
-        pieces(self.block, self.lanes, piece)
-        width = self.lanes
-        while width > 1:
-            width //= 2
-            upper, lower = (self.large[ramp(place, width)] for place in (width, 0))
-            self.large[ramp(0, width)] = upper | lower
-        with T.If(self.large[0] != 0), T.Then(), T.serial(0, self.block) as element:
-            place = first + element
-            a, b = self._pair(place, 1)
-            with T.If(tirx.Not(self._quotient(a, b, 1) < _LIMIT)), T.Then():
-                self.result[place] = tirx.truncmod(a, b)
-
-    def _vector(self, place: Any, width: int) -> None:
+    def vector(self, place: Any, width: int) -> None:
         a, b = self._pair(place, width)
         wide, number = vector_type("float64", width), vector_type("int32", width)
         quotient = self._quotient(a, b, width)
@@ -88,7 +66,7 @@ class _Remainder:
         one, zero = (spread(tirx.const(value, "int32"), width) for value in (1, 0))
         fits = quotient < spread(tirx.const(_LIMIT, "float64"), width)
         marks = ramp(0, width)
-        self.large[marks] = self.large[marks] | tirx.Select(fits, zero, one)
+        self.far[marks] = self.far[marks] | tirx.Select(fits, zero, one)
 
     def _pair(self, place: Any, width: int) -> list[Expr]:
         """The dividends and the divisors."""
