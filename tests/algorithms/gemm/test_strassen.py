@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests import kernels
 from tests.kernels import (
+    V3,
     V4,
     allocated,
     alternating_machines,
@@ -89,6 +90,15 @@ def test_layers_that_networks_use(machine, problem):
     assert [config["levels"] for config in found] == list(level_counts(workload, halves))
     for config in found:
         check(workload, halves, config)
+
+
+def test_padding_of_strided_layers():
+    """x86 leaves such layers to direct convolution."""
+    workload = Conv2dWorkload.parse("ic64ih13iw9oc64kh3sh2ph1+bias+relu")
+    for seed in range(3):
+        check(workload, MACHINE, any_config(workload, MACHINE, seed))
+    for machine in (V3, V4):
+        assert "padding" in Strassen().unsupported(workload, halving(machine))
 
 
 @pytest.mark.parametrize("levels, half", [(1, 128), (2, 64)])
